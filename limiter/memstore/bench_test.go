@@ -1,0 +1,148 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirhq/caddy-weir/limiter"
+	"github.com/weirhq/caddy-weir/limiter/algorithm"
+)
+
+// limitsOf returns n limits of a zone, wide enough that most asks pass.
+func limitsOf(name string, n int) []*limiter.Limit {
+	limits := make([]*limiter.Limit, n)
+	for i := range limits {
+		l := &limiter.Limit{Zone: "api", Algorithm: name, Index: i, Events: 1000 * int64(i+1), Window: time.Minute}
+		if name == limiter.MinInterval {
+			l.Events, l.Window = 1, time.Microsecond
+		}
+		limits[i] = l
+	}
+	return limits
+}
+
+func keysOf(n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = "203.0.113." + strconv.Itoa(i)
+	}
+	return keys
+}
+
+// benchTake measures one decision, all limits of a key together.
+func benchTake(b *testing.B, s *Store, limits []*limiter.Limit, keys []string) {
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		asks := make([]limiter.Ask, len(limits))
+		results := make([]limiter.Result, len(limits))
+		// One after the other, as a request's key is fresh in the cache; in the table
+		// neighbours lie far apart.
+		for next := rand.IntN(len(keys)); pb.Next(); next++ {
+			key := keys[next%len(keys)]
+			for i, l := range limits {
+				asks[i] = limiter.Ask{Limit: l, Key: key, Cost: 1, Lease: key}
+			}
+			if err := s.Take(context.Background(), asks, results); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
+func BenchmarkTake(b *testing.B) {
+	for _, alg := range algorithm.All {
+		for _, n := range []int{1, 3} {
+			limits := limitsOf(alg.Name(), n)
+			for _, spread := range []struct {
+				name string
+				keys int
+			}{{"hot", 1}, {"spread", 1000}} {
+				b.Run(fmt.Sprintf("%s/%dlimits/%s", alg.Name(), n, spread.name), func(b *testing.B) {
+					benchTake(b, New(Options{}), limits, keysOf(spread.keys))
+				})
+			}
+		}
+	}
+}
+
+// A million keys, all of them known.
+func BenchmarkMillion(b *testing.B) {
+	for _, name := range []string{limiter.SlidingWindow, limiter.TokenBucket} {
+		b.Run(name, func(b *testing.B) {
+			s := New(Options{MaxKeys: 2_000_000})
+			limits, keys := limitsOf(name, 1), keysOf(1_000_000)
+			fill(b, s, limits[0], keys, 1)
+			b.ResetTimer()
+			benchTake(b, s, limits, keys)
+		})
+	}
+}
+
+// fill spends a cost of each key.
+func fill(tb testing.TB, s *Store, l *limiter.Limit, keys []string, cost int64) {
+	tb.Helper()
+	asks, results := make([]limiter.Ask, 1), make([]limiter.Result, 1)
+	for _, key := range keys {
+		asks[0] = limiter.Ask{Limit: l, Key: key, Cost: cost, Lease: key}
+		if err := s.Take(context.Background(), asks, results); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// Heap per key of a million keys, fresh ones and full ones of the default algorithm, which
+// have as many marks as there can be.
+func BenchmarkHeap(b *testing.B) {
+	keys := keysOf(1_000_000)
+	l := &limiter.Limit{Zone: "api", Algorithm: limiter.SlidingWindow, Events: 1008, Window: time.Hour}
+	for _, bench := range []struct {
+		name string
+		cost int64
+	}{{"fresh", 1}, {"full", 1008}} {
+		b.Run(bench.name, func(b *testing.B) {
+			for range b.N {
+				before := heap()
+				s := New(Options{MaxKeys: 2_000_000})
+				fill(b, s, l, keys, bench.cost)
+				b.ReportMetric(float64(heap()-before)/float64(len(keys)), "B/key")
+				runtime.KeepAlive(s)
+			}
+		})
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// How long the slowest decisions take while a million keys come in and tables grow.
+func BenchmarkPause(b *testing.B) {
+	keys := keysOf(1_000_000)
+	l := limitsOf(limiter.SlidingWindow, 1)[0]
+	for range b.N {
+		s := New(Options{MaxKeys: 2_000_000})
+		took := make([]time.Duration, len(keys))
+		asks, results := make([]limiter.Ask, 1), make([]limiter.Result, 1)
+		for i, key := range keys {
+			asks[0] = limiter.Ask{Limit: l, Key: key, Cost: 1}
+			start := time.Now()
+			if err := s.Take(context.Background(), asks, results); err != nil {
+				b.Fatal(err)
+			}
+			took[i] = time.Since(start)
+		}
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)-1].Microseconds()), "worst-µs")
+		b.ReportMetric(float64(took[len(took)-100].Microseconds()), "p99.99-µs")
+	}
+}

@@ -1,0 +1,223 @@
+// Package memstore keeps counts in the process's memory.
+//
+// A [Store] is a table of states in shards, each under its own lock. It holds no keys, only
+// their keyed hashes, and never more of them than it was told: a new key takes the place of
+// one whose counts have run out, and if there is none, all new keys of a limit and
+// shard share one budget. So nobody's counts are ever forgotten early, and a
+// flood of invented keys neither fills the memory nor frees a client that is at its limit.
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"time"
+
+	"github.com/weirhq/caddy-weir/limiter"
+	"github.com/weirhq/caddy-weir/limiter/algorithm"
+)
+
+// DefaultMaxKeys is how many keys a store holds unless told otherwise.
+const DefaultMaxKeys = 1_000_000
+
+// Options say how a store is made. The zero value is good.
+type Options struct {
+	// MaxKeys bounds the keys that are held, counting a key once for each of its
+	// limits. Default: DefaultMaxKeys.
+	MaxKeys int
+	// Now is the clock. Default: the time at which the store was made, and the
+	// monotonic time passed since, so that no step of the wall clock counts.
+	Now func() time.Time
+}
+
+// A Store is a [limiter.Store] in memory. It starts no goroutine: expired keys make way when
+// new ones come, and whoever owns the store may call Sweep to free them before.
+type Store struct {
+	seed   maphash.Seed
+	now    func() limiter.Instant
+	shards []shard // a power of two, at most maxShards
+	mask   uint64
+	zones  zones
+	sweep  sweeper
+}
+
+const maxShards = 256
+
+// keysPerShard is how many keys are worth a lock of their own.
+const keysPerShard = 1024
+
+// New returns an empty store.
+func New(o Options) *Store {
+	if o.MaxKeys <= 0 {
+		o.MaxKeys = DefaultMaxKeys
+	}
+	count := 1
+	for count < maxShards && count*keysPerShard < o.MaxKeys {
+		count *= 2
+	}
+	s := &Store{
+		seed:   maphash.MakeSeed(),
+		now:    monotonic(time.Now()),
+		shards: make([]shard, count),
+		mask:   uint64(count - 1),
+	}
+	if o.Now != nil {
+		s.now = func() limiter.Instant { return limiter.At(o.Now()) }
+	}
+	s.SetMaxKeys(o.MaxKeys)
+	return s
+}
+
+// SetMaxKeys changes the bound. A lower one drops nothing that still counts: new keys find
+// no room until enough have expired. The number of locks stays what it was made for.
+func (s *Store) SetMaxKeys(n int) {
+	each := max((n+len(s.shards)-1)/len(s.shards), 1)
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.Lock()
+		sh.most = each
+		sh.Unlock()
+	}
+}
+
+// monotonic returns a clock that shows start now and never steps.
+func monotonic(start time.Time) func() limiter.Instant {
+	at := limiter.At(start)
+	return func() limiter.Instant { return at.Add(time.Since(start)) }
+}
+
+// place says where the state of an ask lies.
+type place struct {
+	alg      algorithm.Algorithm
+	shard    *shard
+	id       uint64 // names the state
+	overflow uint64 // names the one that new keys share when the shard is full
+	at       uint32 // the entry, 0 if there is none
+}
+
+// fewAsks is how many asks of a call need no memory of their own.
+const fewAsks = 8
+
+// Take answers all asks in one step. See [limiter.Store].
+func (s *Store) Take(_ context.Context, asks []limiter.Ask, results []limiter.Result) error {
+	var few [fewAsks]place
+	places := few[:]
+	if len(asks) > fewAsks {
+		places = make([]place, len(asks))
+	}
+	places = places[:len(asks)]
+	var locks shardSet
+	for i := range asks {
+		n, err := s.locate(&places[i], asks[i].Limit, asks[i].Key)
+		if err != nil {
+			return err
+		}
+		locks.add(n)
+	}
+	s.lock(&locks)
+	defer s.unlock(&locks)
+	// The clock is read under the locks, so that no step is dated before an earlier one.
+	now := s.now()
+	allowed := true
+	for i := range asks {
+		a, p := &asks[i], &places[i]
+		s.reserve(p, a, now)
+		results[i] = algorithm.Peek(p.alg, now, p.shard.state(p.at), a)
+		if !results[i].Allowed && !a.Limit.Shadow {
+			allowed = false
+		}
+	}
+	for i := range asks {
+		settle(&places[i], &asks[i], &results[i], now, allowed)
+	}
+	return nil
+}
+
+// settle does to a state what became of its ask.
+func settle(p *place, a *limiter.Ask, r *limiter.Result, now limiter.Instant, allowed bool) {
+	if p.at == 0 {
+		return
+	}
+	sh := p.shard
+	changed := false
+	var state []byte
+	switch {
+	case !r.Allowed:
+		state, *r, changed = algorithm.Refuse(p.alg, now, sh.state(p.at), a, *r)
+	case allowed && a.Cost > 0:
+		state, *r = algorithm.Spend(p.alg, now, sh.state(p.at), a)
+		changed = true
+	}
+	if changed {
+		sh.save(p.at, state, now.Add(r.Reset))
+	}
+	if sh.empty(p.at) {
+		sh.remove(p.at)
+	}
+}
+
+// locate fills a place, all but the entry, and returns its shard's number.
+func (s *Store) locate(p *place, l *limiter.Limit, key string) (int, error) {
+	p.alg = algorithm.Of(l.Algorithm)
+	if p.alg == nil {
+		return 0, fmt.Errorf("zone %q: no algorithm %q", l.Zone, l.Algorithm)
+	}
+	// The shard depends on the key alone, so that all limits of a key share a lock.
+	k := maphash.String(s.seed, key)
+	limit := maphash.String(s.seed, l.Zone) ^ bits.RotateLeft64(maphash.String(s.seed, l.Algorithm)+uint64(l.Index), 31)
+	p.id = mix(k, limit)
+	p.overflow = mix(^uint64(0), limit)
+	n := k & s.mask
+	p.shard = &s.shards[n]
+	p.at = 0
+	return int(n), nil
+}
+
+// mix makes one hash of two.
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^0x9e3779b97f4a7c15, b^0xd1b54a32d192ed03)
+	return hi ^ lo
+}
+
+// reserve finds the entry of an ask, or makes one if the ask may charge it. In a full shard
+// it is the one that new keys share.
+func (s *Store) reserve(p *place, a *limiter.Ask, now limiter.Instant) {
+	sh := p.shard
+	p.at = sh.find(p.id)
+	if p.at == 0 && !sh.hasRoom(now) {
+		p.id = p.overflow
+		p.at = sh.find(p.id)
+	}
+	switch {
+	case p.at != 0:
+		sh.hold(p.at, now)
+	case a.Cost > 0:
+		p.at = sh.insert(p.id, s.zones.number(a.Limit.Zone), now)
+	}
+}
+
+// shardSet holds numbers of shards.
+type shardSet [maxShards / 64]uint64
+
+func (set *shardSet) add(n int) { set[n/64] |= 1 << (n % 64) }
+
+// lock locks the shards of a set in the order of their numbers, so that no two calls wait for
+// each other.
+func (s *Store) lock(set *shardSet) {
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			s.shards[w*64+bits.TrailingZeros64(word)].Lock()
+		}
+	}
+}
+
+func (s *Store) unlock(set *shardSet) {
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			s.shards[w*64+bits.TrailingZeros64(word)].Unlock()
+		}
+	}
+}
+
+var _ limiter.Store = (*Store)(nil)
