@@ -1,0 +1,171 @@
+package blocklist
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/textproto"
+	"strings"
+)
+
+// A Request is what rules look at. Empty texts other than Query are absent values.
+type Request struct {
+	// Source the request comes from.
+	Source Source
+	// Host without port, brackets and trailing dot, in any case.
+	Host string
+	// URL is path and query as they were sent.
+	URL string
+	// Path as files are looked up by: decoded and cleaned.
+	Path string
+	// Query as it was sent, without the question mark.
+	Query string
+	// Method of the request.
+	Method string
+	// Client is the client's address in any form; invalid if there is none.
+	Client netip.Addr
+	// Header by canonical name, see net/textproto.
+	Header map[string][]string
+}
+
+// kind tells how a field is read and matched.
+type kind uint8
+
+const (
+	address kind = iota // Client, against ranges
+	text                // one of the request's texts, against patterns
+	header              // the values of a header, against patterns
+)
+
+// A look is one thing that a rule may look at: a row of the table.
+type look struct {
+	name string
+	kind kind
+	// header is the name of the header; empty when the rule gives it.
+	header string
+	// fold makes upper and lower case of ASCII letters equal.
+	fold bool
+	// empty allows the empty pattern: elsewhere it could never match.
+	empty bool
+	// check, if any, refuses what can never match and brings the pattern to the
+	// form of the value.
+	check func(pattern string) (string, error)
+}
+
+// looks is the table of all that a rule may look at. Texts are read in valueOf.
+var looks = []look{
+	{name: "host", kind: text, fold: true, check: checkHost},
+	{name: "url", kind: text, check: checkSlash},
+	{name: "path", kind: text, check: checkPath},
+	{name: "query", kind: text, empty: true, check: checkQuery},
+	{name: "method", kind: text, fold: true},
+	{name: "client_ip", kind: address},
+	{name: "user_agent", kind: header, header: "User-Agent", fold: true, empty: true},
+	{name: "header", kind: header, empty: true},
+}
+
+// valueOf returns the text of a field and whether the request has it. It is a switch,
+// and not a function in each row, so that requests can stay on the stack.
+func (r *Request) valueOf(name string) (string, bool) {
+	switch name {
+	case "host":
+		return r.Host, r.Host != ""
+	case "url":
+		return r.URL, r.URL != ""
+	case "path":
+		return r.Path, r.Path != ""
+	case "query":
+		return r.Query, true
+	case "method":
+		return r.Method, r.Method != ""
+	}
+	panic("blocklist: field " + name + " is not a text")
+}
+
+// lookFor finds the row of a rule's field and completes it with the header's name.
+func lookFor(f *Field) (look, error) {
+	var names []string
+	for _, l := range looks {
+		names = append(names, l.name)
+		if l.name != f.Name {
+			continue
+		}
+		if l.kind == header && l.header == "" {
+			name, err := headerName(f.Header)
+			l.header = name
+			return l, err
+		}
+		if f.Header != "" {
+			return l, fmt.Errorf("%s: has no header name, got %q", f.Name, f.Header)
+		}
+		return l, nil
+	}
+	return look{}, fmt.Errorf("no field %q: a rule may look at %s", f.Name, strings.Join(names, ", "))
+}
+
+// label is how errors name the field.
+func (f *Field) label() string {
+	if f.Header == "" {
+		return f.Name
+	}
+	return fmt.Sprintf("%s %q", f.Name, f.Header)
+}
+
+// headerName checks the name of a header and brings it to canonical form.
+func headerName(name string) (string, error) {
+	if name == "" {
+		return "", errors.New("header: must have a name")
+	}
+	for i := range len(name) {
+		if c := name[i]; !isAlphanumeric(c) && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return "", fmt.Errorf("header %q: is not the name of a header", name)
+		}
+	}
+	switch name = textproto.CanonicalMIMEHeaderKey(name); name {
+	case "Host":
+		return "", errors.New(`header "Host": is not kept among the headers, use the field host`)
+	}
+	return name, nil
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+func checkHost(pattern string) (string, error) {
+	pattern = strings.TrimSuffix(pattern, ".")
+	if strings.HasPrefix(pattern, "[") && strings.HasSuffix(pattern, "]") {
+		return pattern[1 : len(pattern)-1], nil
+	}
+	if _, port, found := strings.Cut(pattern, ":"); found && port != "" && strings.Trim(port, "0123456789") == "" {
+		return "", errors.New("is matched without its port")
+	}
+	for i := range len(pattern) {
+		if pattern[i] >= 0x80 {
+			return "", errors.New("must be ASCII: a name in other letters is sent as xn--…")
+		}
+	}
+	return pattern, nil
+}
+
+func checkSlash(pattern string) (string, error) {
+	if pattern[0] != '/' && pattern[0] != '*' {
+		return "", errors.New("must begin with / or *")
+	}
+	return pattern, nil
+}
+
+func checkPath(pattern string) (string, error) {
+	if strings.Contains(pattern, "//") || strings.Contains(pattern, "/./") || strings.Contains(pattern, "/../") ||
+		strings.HasSuffix(pattern, "/.") || strings.HasSuffix(pattern, "/..") {
+		return "", errors.New("can never match: paths are cleaned of //, /./ and /../")
+	}
+	return checkSlash(pattern)
+}
+
+func checkQuery(pattern string) (string, error) {
+	if strings.HasPrefix(pattern, "?") {
+		return "", errors.New("is matched without the question mark")
+	}
+	return pattern, nil
+}

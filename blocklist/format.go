@@ -1,0 +1,154 @@
+package blocklist
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The text form of a rule is one line: its name, then word=value pairs. A pattern is
+// given as field=pattern, a header's as header:Name=pattern, each as often as there are
+// patterns. What is empty, or has blanks, quotes or other than ASCII in it, stands in
+// double quotes, written as in Go.
+//
+//	scrapers user_agent=*scrapy* path=/wiki/* path=/w/* mode=dry_run note="until they answer"
+
+// String returns the rule's text form, without what has its default.
+func (r *Rule) String() string {
+	b := appendValue(nil, r.Name, "=#")
+	pair := func(word, value string) {
+		b = append(append(append(b, ' '), word...), '=')
+		b = appendValue(b, value, "")
+	}
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		word := f.Name
+		if f.Header != "" {
+			word += ":" + f.Header
+		}
+		for _, pattern := range f.Patterns {
+			pair(word, pattern)
+		}
+	}
+	if r.Mode != Enforce {
+		pair("mode", r.Mode.String())
+	}
+	if r.Source != AnySource {
+		pair("source", r.Source.String())
+	}
+	if r.Action != 0 {
+		pair("action", strconv.Itoa(r.Action))
+	}
+	if !r.Expires.IsZero() {
+		pair("expires", r.Expires.UTC().Format(time.RFC3339Nano))
+	}
+	if r.Note != "" {
+		pair("note", r.Note)
+	}
+	return string(b)
+}
+
+// appendValue appends a value, in quotes if it needs them or contains any of special.
+func appendValue(b []byte, value, special string) []byte {
+	bare := value != "" && !strings.ContainsAny(value, special)
+	for i := 0; i < len(value) && bare; i++ {
+		c := value[i]
+		bare = '!' <= c && c <= '~' && c != '"' && c != '\\'
+	}
+	if bare {
+		return append(b, value...)
+	}
+	return strconv.AppendQuote(b, value)
+}
+
+// ParseRule reads the text form of a rule and checks the rule. Any valid rule that was
+// written by [Rule.String] is read as it was, its end in UTC.
+func ParseRule(line string) (Rule, error) {
+	var r Rule
+	rest := strings.TrimLeft(line, " \t")
+	var err error
+	if r.Name, rest, err = cutValue(rest); err != nil {
+		return Rule{}, fmt.Errorf("name: %w", err)
+	}
+	given := make(map[string]bool)
+	for rest = strings.TrimLeft(rest, " \t"); rest != ""; rest = strings.TrimLeft(rest, " \t") {
+		word, tail, found := strings.Cut(rest, "=")
+		if !found || strings.ContainsAny(word, " \t\"") {
+			return Rule{}, fmt.Errorf("rule %q: must be pairs of word=value, got %q", r.Name, rest)
+		}
+		var value string
+		if value, rest, err = cutValue(tail); err == nil {
+			err = r.set(word, value, given)
+		}
+		if err != nil {
+			return Rule{}, fmt.Errorf("rule %q: %s: %w", r.Name, word, err)
+		}
+	}
+	return r, r.Check()
+}
+
+// set applies one pair. A word that no case knows is that of a field, which Check
+// will judge.
+func (r *Rule) set(word, value string, given map[string]bool) error {
+	once := true
+	var err error
+	switch word {
+	case "mode":
+		r.Mode, err = ParseMode(value)
+	case "source":
+		r.Source, err = ParseSource(value)
+	case "action":
+		if r.Action, err = strconv.Atoi(value); err != nil || r.Action == 0 {
+			err = fmt.Errorf("must be a status from 400 to 599, got %q", value)
+		}
+	case "expires":
+		if r.Expires, err = time.Parse(time.RFC3339Nano, value); err != nil {
+			err = fmt.Errorf("must be a time as in RFC 3339, got %q", value)
+		}
+		r.Expires = r.Expires.UTC()
+	case "note":
+		r.Note = value
+	default:
+		once = false
+		r.addPattern(word, value)
+	}
+	if once && given[word] {
+		return errors.New("is given twice")
+	}
+	given[word] = true
+	return err
+}
+
+func (r *Rule) addPattern(word, pattern string) {
+	name, headerName, _ := strings.Cut(word, ":")
+	for i := range r.Fields {
+		if f := &r.Fields[i]; f.Name == name && f.Header == headerName {
+			f.Patterns = append(f.Patterns, pattern)
+			return
+		}
+	}
+	r.Fields = append(r.Fields, Field{Name: name, Header: headerName, Patterns: []string{pattern}})
+}
+
+// cutValue takes the value, bare or in quotes, that text begins with.
+func cutValue(text string) (value, rest string, err error) {
+	if !strings.HasPrefix(text, `"`) {
+		end := strings.IndexAny(text, " \t")
+		if end < 0 {
+			end = len(text)
+		}
+		return text[:end], text[end:], nil
+	}
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", "", errors.New("must end with a quote")
+	}
+	rest = text[len(quoted):]
+	if rest != "" && rest[0] != ' ' && rest[0] != '\t' {
+		return "", "", fmt.Errorf("must be followed by a blank, got %q", rest)
+	}
+	value, err = strconv.Unquote(quoted)
+	return value, rest, err
+}
