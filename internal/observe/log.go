@@ -1,0 +1,127 @@
+package observe
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/weirhq/caddy-weir/limiter"
+)
+
+// Log is the observer that writes refusals to the log: of each zone and rule the first
+// in a second and after that every thousandth, with the number of those passed over
+// since.
+type Log struct {
+	logger *zap.Logger
+
+	mu        sync.Mutex
+	downSince time.Time // zero while the store is up
+}
+
+// NewLog returns an observer that writes to logger.
+func NewLog(logger *zap.Logger) *Log { return &Log{logger: logger} }
+
+// Observe logs what was refused or would have been, at level info.
+func (l *Log) Observe(o Outcome) {
+	if o.Kind != Refused && o.Kind != DryRefused {
+		return
+	}
+	s := o.subject()
+	if s == nil || !l.logger.Core().Enabled(zapcore.InfoLevel) {
+		return
+	}
+	skipped, ok := s.lines[o.Kind].pick(time.Now())
+	if !ok {
+		return
+	}
+	message := "rate limit exceeded"
+	if o.Rule != nil {
+		message = "request blocked"
+	}
+	if c := l.logger.Check(zapcore.InfoLevel, message); c != nil {
+		fields := o.fields()
+		if skipped > 0 {
+			fields = append(fields, zap.Int64("suppressed", skipped))
+		}
+		c.Write(fields...)
+	}
+}
+
+// Store logs that the store cannot be reached, or that it can again, each once however
+// many goroutines tell of it. It fits [layer.Fallback].
+func (l *Log) Store(down bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if down == !l.downSince.IsZero() {
+		return
+	}
+	if down {
+		l.downSince = time.Now()
+		l.logger.Warn("store unavailable", zap.Error(err))
+		return
+	}
+	l.logger.Info("store available again", zap.Duration("outage", time.Since(l.downSince)))
+	l.downSince = time.Time{}
+}
+
+// fields returns what the log tells of a refusal.
+func (o *Outcome) fields() []zap.Field {
+	fields := make([]zap.Field, 0, 12)
+	if o.Zone != nil {
+		fields = append(fields, zap.String("zone", o.Zone.Name))
+	}
+	if o.Rule != nil {
+		fields = append(fields, zap.String("rule", o.Rule.Name))
+	}
+	if o.Limit != nil {
+		fields = append(fields,
+			zap.String("algorithm", o.Limit.Algorithm),
+			zap.Int64("events", o.Limit.Events),
+			zap.Duration("window", o.Limit.Window),
+			zap.Stringer("origin", o.Result.Origin))
+		if o.Result.Wait != limiter.Never {
+			fields = append(fields, zap.Duration("wait", o.Result.Wait))
+		}
+	}
+	if o.Kind == DryRefused {
+		fields = append(fields, zap.Bool("dry_run", true))
+	}
+	if r := o.Request; r != nil {
+		fields = append(fields,
+			zap.String("method", r.Method),
+			zap.String("host", r.Host),
+			zap.String("remote_ip", remoteIP(r)),
+			zap.String("client_ip", clientIP(r)))
+	}
+	if o.LogKey {
+		fields = append(fields, zap.String("key", o.Key))
+	}
+	return fields
+}
+
+// remoteIP returns the address of the peer.
+func remoteIP(r *http.Request) string {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return host
+	}
+	return r.RemoteAddr
+}
+
+// clientIP returns the address of the client as Caddy sees it, which trusted proxies
+// may have told; the peer's if Caddy did not say.
+func clientIP(r *http.Request) string {
+	if vars, ok := r.Context().Value(caddyhttp.VarsCtxKey).(map[string]any); ok {
+		if ip, ok := vars[caddyhttp.ClientIPVarKey].(string); ok && ip != "" {
+			return ip
+		}
+	}
+	return remoteIP(r)
+}
+
+var _ Observer = (*Log)(nil)

@@ -1,0 +1,119 @@
+// Package observe tells operators what was decided. Whoever wants to know is an
+// [Observer] and hears of every [Outcome]: metrics, the log and Caddy's events.
+package observe
+
+import (
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirhq/caddy-weir/limiter"
+)
+
+// A Kind is what became of a request, as far as one zone or rule is concerned.
+type Kind uint8
+
+// The kinds.
+const (
+	Allowed    Kind = iota // passed
+	Refused                // got an answer from us
+	DryRefused             // would have been refused, but the zone or rule is a dry run
+	Exempt                 // passed unasked
+	StoreError             // the store could not decide, nor could its stand-in
+)
+
+// kinds holds each kind's word in metrics.
+var kinds = [...]string{
+	Allowed:    "allowed",
+	Refused:    "refused",
+	DryRefused: "dry_refused",
+	Exempt:     "exempt",
+	StoreError: "store_error",
+}
+
+// String returns the kind's word in metrics.
+func (k Kind) String() string { return kinds[k] }
+
+// An Outcome is what one zone or one rule decided about a request. A request that
+// several zones look at has an outcome for each of them; zones that would have let
+// it pass while another refused it have none, since nothing was charged there.
+type Outcome struct {
+	// Request that was decided about. Observers do not keep it.
+	Request *http.Request
+	Kind    Kind
+	// Zone is whose limit decided; nil if a rule did.
+	Zone *Zone
+	// Rule is what decided; nil if a zone did.
+	Rule *Rule
+	// Limit and Result are the ask that was refused, or would have been; Limit is
+	// nil if there was none.
+	Limit  *limiter.Limit
+	Result limiter.Result
+	// Key is the key of that ask in clear. It is logged only if LogKey is set.
+	Key    string
+	LogKey bool
+}
+
+// An Observer hears of outcomes. It must not block and is called from many goroutines
+// at once.
+type Observer interface {
+	Observe(o Outcome)
+}
+
+// Observers tell each outcome to each of them, in order.
+type Observers []Observer
+
+// Observe tells all observers.
+func (obs Observers) Observe(o Outcome) {
+	for _, ob := range obs {
+		ob.Observe(o)
+	}
+}
+
+// A Zone is what observers keep about a zone of the configuration, made once when the
+// configuration is loaded so that nothing is looked up for a request.
+type Zone struct {
+	// Name of the zone.
+	Name string
+
+	subject
+}
+
+// NewZone returns what observers keep about the zone of that name.
+func NewZone(name string) *Zone {
+	counters := resolve(collected.requests, zoneLabels.fit(name), Allowed, Refused, DryRefused, Exempt, StoreError)
+	return &Zone{Name: name, subject: subject{counters: counters}}
+}
+
+// A Rule is what observers keep about a rule of the configuration. Only requests that it
+// matches have an outcome.
+type Rule struct {
+	// Name of the rule.
+	Name string
+
+	subject
+}
+
+// NewRule returns what observers keep about the rule of that name.
+func NewRule(name string) *Rule {
+	counters := resolve(collected.blocks, ruleLabels.fit(name), Refused, DryRefused)
+	return &Rule{Name: name, subject: subject{counters: counters}}
+}
+
+// A subject is what zones and rules have in common.
+type subject struct {
+	counters [len(kinds)]prometheus.Counter // nil for kinds that do not occur
+	lines    [len(kinds)]sampler            // of the log
+	events   sampler
+}
+
+// subject returns the outcome's zone or rule; nil if it has neither.
+func (o *Outcome) subject() *subject {
+	switch {
+	case o.Zone != nil:
+		return &o.Zone.subject
+	case o.Rule != nil:
+		return &o.Rule.subject
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+// Package respond answers clients that are refused.
+package respond
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/weirhq/caddy-weir/limiter"
+	"github.com/weirhq/caddy-weir/limiter/headers"
+)
+
+// A Refusal says how a request is refused.
+type Refusal struct {
+	// Status of the answer, an error status.
+	Status int
+	// Message for the client, in which placeholders are replaced; braces that are
+	// none stay, as in Caddy's respond. Default: a sentence that fits the status
+	// and the wait.
+	Message string
+	// Wait is after what time the same request may pass. 0 if that is unknown,
+	// [limiter.Never] if it never may; neither sets Retry-After.
+	Wait time.Duration
+	// Jitter lengthens Retry-After at random by up to this fraction of it.
+	Jitter float64
+	// Decision that refused the request; nil if no limit did.
+	Decision *limiter.Decision
+}
+
+// misleading are the fields that earlier handlers may have set for the content which
+// the client does not get, or by which a shared cache would be told to keep the
+// refusal.
+var misleading = [...]string{
+	"Content-Encoding", "Content-Disposition", "Content-Language", "Etag", "Last-Modified", "Expires",
+	"Cdn-Cache-Control", "Surrogate-Control",
+}
+
+// Refuse answers a request instead of the handlers that follow. Header fields that
+// stand in w already are sent with the answer, save those about content and caches.
+// The request's body is not read.
+//
+// If the site handles errors of this status with routes of its own (handle_errors),
+// nothing is written: the error that is returned makes Caddy run them, and must be
+// returned unwrapped. Error routes of a subroute inside of a site, which only JSON can
+// express, are not seen. Else the answer is a line of text, or problem details (RFC
+// 9457) for clients that would rather have JSON, and the error is nil.
+func Refuse(w http.ResponseWriter, r *http.Request, f *Refusal) error {
+	h := w.Header()
+	for _, name := range misleading {
+		delete(h, name)
+	}
+	var after int64
+	if f.Wait > 0 {
+		after = headers.RetryAfter(h, f.Wait, f.Jitter)
+	}
+	message := f.message(r)
+	if handled := errorRoutes(r, f, message, after); handled != nil {
+		h["Cache-Control"] = []string{noStore}
+		return handled
+	}
+
+	buffer := buffers.Get().(*[]byte)
+	body, kind := (*buffer)[:0], textPlain
+	if asksJSON(r.Header["Accept"]) {
+		body, kind = appendProblem(body, f, message, after), problemJSON
+	} else {
+		body = appendText(body, f, message, after)
+	}
+	set(h, []string{noStore, kind, "nosniff", strconv.Itoa(len(body))})
+	w.WriteHeader(f.Status)
+	if r.Method != http.MethodHead {
+		// A client that is gone needs no answer.
+		_, _ = w.Write(body)
+	}
+	*buffer = body
+	buffers.Put(buffer)
+	return nil
+}
+
+// The values of header fields.
+const (
+	noStore     = "no-store"
+	textPlain   = "text/plain; charset=utf-8"
+	problemJSON = "application/problem+json"
+)
+
+// set sets the fields of a direct answer, whose values stand side by side in v. They
+// are not constants of the package, for Caddy's header directive changes values in
+// place; and the capacity of each ends with it.
+func set(h http.Header, v []string) {
+	h["Cache-Control"] = v[0:1:1]
+	h["Content-Type"] = v[1:2:2]
+	// The message may carry words of the client's own, through a placeholder.
+	h["X-Content-Type-Options"] = v[2:3:3]
+	h["Content-Length"] = v[3:4:4]
+}
+
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, 256)
+	return &b
+}}
+
+// message returns the user's message with its placeholders replaced; "" if there is
+// none.
+func (f *Refusal) message(r *http.Request) string {
+	if !strings.Contains(f.Message, "{") {
+		return f.Message
+	}
+	repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer)
+	if !ok {
+		return f.Message
+	}
+	return repl.ReplaceKnown(f.Message, "")
+}
+
+// appendText appends the answer as text: the user's message, or what the status means and
+// what the client can do.
+func appendText(b []byte, f *Refusal, message string, after int64) []byte {
+	if message != "" {
+		return append(b, message...)
+	}
+	b = append(b, title(f.Status)...)
+	b = append(b, '.')
+	b = appendHint(b, " ", f, after, "")
+	return append(b, '\n')
+}
+
+// appendHint appends what the client can do, between two texts; nothing if there is
+// nothing to say.
+func appendHint(b []byte, before string, f *Refusal, after int64, behind string) []byte {
+	switch {
+	case after > 0:
+		b = append(append(b, before...), "Try again in "...)
+		b = strconv.AppendInt(b, after, 10)
+		return append(append(b, " s."...), behind...)
+	case f.Wait == limiter.Never:
+		b = append(append(b, before...), "Its cost is above the limit."...)
+		return append(b, behind...)
+	}
+	return b
+}
+
+// title returns what a status means in short.
+func title(status int) string {
+	if text := http.StatusText(status); text != "" {
+		return text
+	}
+	return "Refused"
+}
+
+// asError returns the error that stands for the refusal in error routes and logs.
+func asError(f *Refusal, message string, after int64) caddyhttp.HandlerError {
+	text := strings.TrimRight(string(appendText(nil, f, message, after)), ".\n")
+	return caddyhttp.Error(f.Status, errors.New(text))
+}
