@@ -1,0 +1,138 @@
+// Package config holds what a user may write: every block's fields with their JSON
+// names, docs and defaults, and how they are validated and built into what serves.
+package config
+
+import (
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/weirhq/caddy-weir/limiter/memstore"
+)
+
+// App is the configuration of the app "weir", the `weir` block of a Caddyfile's
+// global options: what all rate_limit and block handlers share.
+type App struct {
+	// Redis is where counts are kept so that several Caddy instances enforce one
+	// limit. Default: in this instance's memory.
+	Redis *Redis `json:"redis,omitempty"`
+	// OnStoreError says what decides while the store cannot: `local` (the limits
+	// are enforced in memory, per instance), `allow` or `deny`. Default: `local`.
+	OnStoreError string `json:"on_store_error,omitempty"`
+	// MaxKeys bounds the keys held in memory. Default: 1,000,000.
+	MaxKeys int `json:"max_keys,omitempty"`
+	// HashKeys is `on` (what leaves the process is a keyed hash) or `off` (keys
+	// are stored in clear). Default: `on`.
+	HashKeys string `json:"hash_keys,omitempty"`
+	// Secret keys the hash. Default: a random one, shared through Redis. May be a
+	// placeholder such as {env.WEIR_SECRET}.
+	Secret string `json:"secret,omitempty"`
+	// IPv4Prefix is how many bits of an IPv4 address make a client, 1 to 32.
+	// Default: 32.
+	IPv4Prefix int `json:"ipv4_prefix,omitempty"`
+	// IPv6Prefix is how many bits of an IPv6 address make a client, 1 to 128.
+	// Default: 64.
+	IPv6Prefix int `json:"ipv6_prefix,omitempty"`
+	// Headers are the rate limit headers that answers carry: `legacy`
+	// (X-RateLimit-*), `draft` (RateLimit, RateLimit-Policy), `both` or `off`.
+	// Default: `both`.
+	Headers string `json:"headers,omitempty"`
+}
+
+// What App's zero values stand for.
+const (
+	defaultOnStoreError = local
+	defaultMaxKeys      = memstore.DefaultMaxKeys
+	defaultIPv4Prefix   = 32
+	defaultIPv6Prefix   = 64
+	defaultHeaders      = "both"
+)
+
+const (
+	on  = "on"
+	off = "off"
+)
+
+// Validate says everything that is wrong with the configuration, in one error.
+func (a *App) Validate() error {
+	r := newReport()
+	a.check(r)
+	return r.err()
+}
+
+func (a *App) check(r report) {
+	if a.Redis != nil {
+		a.Redis.check(r.in("redis"))
+	}
+	checkOnStoreError(r, a.OnStoreError)
+	checkHeaders(r, a.Headers)
+	checkPrefixes(r, a.IPv4Prefix, a.IPv6Prefix)
+	r.in("hash_keys").oneOf(a.HashKeys, on, off)
+	if a.MaxKeys < 0 {
+		r.in("max_keys").problemf("must not be negative, got %d", a.MaxKeys)
+	}
+	if a.Secret != "" && a.HashKeys == off {
+		r.in("secret").problemf("has no use while hash_keys is off")
+	}
+	adviseSecret(r.in("secret"), a.Secret)
+}
+
+// resolved returns the configuration with every default filled in and every
+// placeholder replaced.
+func (a *App) resolved() (App, error) {
+	c := *a
+	setDefault(&c.OnStoreError, defaultOnStoreError)
+	setDefault(&c.MaxKeys, defaultMaxKeys)
+	setDefault(&c.HashKeys, on)
+	setDefault(&c.IPv4Prefix, defaultIPv4Prefix)
+	setDefault(&c.IPv6Prefix, defaultIPv6Prefix)
+	setDefault(&c.Headers, defaultHeaders)
+	r := newReport()
+	c.Secret = replace(r.in("secret"), c.Secret)
+	if c.Redis != nil {
+		redis := c.Redis.resolved(r.in("redis"))
+		c.Redis = &redis
+	}
+	return c, r.err()
+}
+
+// replace replaces placeholders of the process: {env.*}, {file.*} and the like. One
+// that is unknown or empty is a problem: a password that silently becomes "" is not
+// what anybody means.
+func replace(r report, text string) string {
+	out, err := caddy.NewReplacer().ReplaceOrErr(text, true, true)
+	r.problem(err)
+	return out
+}
+
+// adviseSecret warns about a secret that stands in clear in the configuration.
+func adviseSecret(r report, text string) {
+	if text != "" && !strings.Contains(text, "{") {
+		r.warn("a secret stands in the configuration; {env.NAME} or {file.PATH} keeps it out")
+	}
+}
+
+func checkOnStoreError(r report, word string) {
+	r.in("on_store_error").oneOf(word, local, allow, deny)
+}
+
+func checkHeaders(r report, word string) {
+	r.in("headers").oneOf(word, "legacy", "draft", "both", off)
+}
+
+func checkPrefixes(r report, v4, v6 int) {
+	r.in("ipv4_prefix").between(v4, 1, 32)
+	r.in("ipv6_prefix").between(v6, 1, 128)
+}
+
+// checkStatus checks the status of a refusal.
+func checkStatus(r report, status int) {
+	r.in("status").between(status, 400, 599)
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}

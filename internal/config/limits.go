@@ -1,0 +1,180 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirhq/caddy-weir/limiter"
+	"github.com/weirhq/caddy-weir/limiter/algorithm"
+)
+
+// algorithms are the ways of counting that a limit may name.
+var algorithms = []string{
+	limiter.SlidingWindow, limiter.SlidingLog, limiter.SlidingCounter,
+	limiter.TokenBucket, limiter.FixedWindow,
+}
+
+// A placed limit knows where in its zone it was written.
+type placed struct {
+	limiter.Limit
+	at string
+}
+
+// limits lists the zone's limits with their defaults filled in, in the order in which
+// they were written.
+func (z *Zone) limits(name string) []placed {
+	var all []placed
+	add := func(at string, rate Rate) {
+		setDefault(&rate.Algorithm, z.Algorithm)
+		setDefault(&rate.Algorithm, limiter.SlidingWindow)
+		if rate.Algorithm == limiter.TokenBucket {
+			setDefault(&rate.Burst, z.Burst)
+			setDefault(&rate.Burst, rate.Events)
+		}
+		all = append(all, placed{at: at, Limit: limiter.Limit{
+			Zone:      name,
+			Algorithm: rate.Algorithm,
+			Events:    rate.Events,
+			Window:    time.Duration(rate.Window),
+			Burst:     rate.Burst,
+			Ceiling:   time.Duration(z.CountRejected),
+		}})
+	}
+	if z.MaxEvents != nil || z.Window != 0 {
+		rate := Rate{Window: z.Window}
+		if z.MaxEvents != nil {
+			rate.Events = *z.MaxEvents
+		}
+		add("", rate)
+	}
+	for i, rate := range z.Limits {
+		add(fmt.Sprintf("limits[%d]", i), rate)
+	}
+	if z.MinInterval != 0 {
+		add("min_interval", Rate{Events: 1, Window: z.MinInterval, Algorithm: limiter.MinInterval})
+	}
+	return all
+}
+
+// number sorts limits as an index counts them, those that count alike by window and
+// then by events, and numbers them.
+func number(limits []placed) {
+	slices.SortStableFunc(limits, func(a, b placed) int {
+		return cmp.Or(
+			cmp.Compare(a.Algorithm, b.Algorithm),
+			cmp.Compare(a.Window, b.Window),
+			cmp.Compare(a.Events, b.Events),
+		)
+	})
+	for i := range limits {
+		if i > 0 && limits[i].Algorithm == limits[i-1].Algorithm {
+			limits[i].Index = limits[i-1].Index + 1
+		}
+	}
+}
+
+// checkLimits checks each limit by itself and then those of a zone together.
+func (z *Zone) checkLimits(r report) {
+	limits := z.limits("zone")
+	if len(limits) == 0 {
+		r.problemf("must have a limit: limits, max_events with window, or min_interval")
+		return
+	}
+	bucket, sound := false, true
+	for _, l := range limits {
+		before := len(r.problems)
+		checkLimit(r, l)
+		sound = sound && len(r.problems) == before
+		bucket = bucket || l.Algorithm == limiter.TokenBucket
+	}
+	if z.Burst != 0 && !bucket {
+		r.in("burst").problemf("only the algorithm token_bucket has one")
+	}
+	if sound {
+		comparePairs(r, limits, z.Cost == "" || z.Cost == "1")
+	}
+}
+
+func checkLimit(r report, l placed) {
+	if l.at != "" {
+		r = r.in("%s", l.at)
+	}
+	if l.Algorithm != limiter.MinInterval && !slices.Contains(algorithms, l.Algorithm) {
+		r.in("algorithm").oneOf(l.Algorithm, algorithms...)
+		return
+	}
+	if l.Burst != 0 && l.Algorithm != limiter.TokenBucket {
+		r.in("burst").problemf("only the algorithm token_bucket has one, not %s", l.Algorithm)
+		return
+	}
+	if err := l.Check(); err != nil {
+		r.problem(err)
+		return
+	}
+	way, err := algorithm.Find(l.Algorithm)
+	if err == nil {
+		err = way.Check(&l.Limit)
+	}
+	r.problem(err)
+}
+
+// comparePairs refuses limits that are written twice and warns about those that never
+// bind because another one does first.
+func comparePairs(r report, limits []placed, unitCost bool) {
+	for i, l := range limits {
+		for j, other := range limits {
+			switch {
+			case i == j:
+			case l.Limit == other.Limit:
+				if j < i {
+					r.problemf("%s: is written twice", describe(l))
+				}
+			case !unitCost && l.HasQuota() != other.HasQuota():
+				// The one counts requests, the other what they cost.
+			case implies(other.Limit, l.Limit) && (j < i || !implies(l.Limit, other.Limit)):
+				r.in("%s", describe(l)).warn("this limit can never bind: another limit of its zone always does first")
+			}
+		}
+	}
+}
+
+// describe names a limit in a message by where it stands and by its numbers.
+func describe(l placed) string {
+	numbers := fmt.Sprintf("%d/%s", l.Events, l.Window)
+	switch l.at {
+	case "":
+		return numbers
+	case "min_interval":
+		return fmt.Sprintf("%s (%s)", l.at, l.Window)
+	}
+	return fmt.Sprintf("%s (%s)", l.at, numbers)
+}
+
+// implies reports whether whatever a lets pass, b lets pass as well.
+func implies(a, b limiter.Limit) bool {
+	if !isBucket(b) {
+		return atMost(a, b.Window) <= float64(b.Events)
+	}
+	rate := func(l limiter.Limit) float64 { return float64(l.Events) / float64(l.Window) }
+	return atMost(a, 1) <= float64(b.Max()) && rate(a) <= rate(b)
+}
+
+// atMost is the most that a limit lets pass in any span of time.
+func atMost(l limiter.Limit, span time.Duration) float64 {
+	events, windows := float64(l.Events), math.Ceil(float64(span)/float64(l.Window))
+	switch {
+	case isBucket(l):
+		return float64(l.Max()) + math.Floor(events*float64(span)/float64(l.Window))
+	case l.Algorithm == limiter.FixedWindow || l.Algorithm == limiter.SlidingCounter:
+		// A span that is shorter than a window may still touch two of them.
+		return (windows + 1) * events
+	}
+	return windows * events
+}
+
+func isBucket(l limiter.Limit) bool {
+	return l.Algorithm == limiter.TokenBucket || l.Algorithm == limiter.MinInterval
+}

@@ -1,0 +1,233 @@
+package config
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/weirhq/caddy-weir/internal/observe"
+	"github.com/weirhq/caddy-weir/limiter"
+	"github.com/weirhq/caddy-weir/limiter/headers"
+)
+
+// A Meter is a RateLimit that is built: it turns a request into asks, has them
+// answered and tells the observers.
+type Meter struct {
+	// Status, Message and Jitter of refusals.
+	Status  int
+	Message string
+	Jitter  float64
+	// Headers are the header families that answers carry.
+	Headers headers.Style
+
+	zones    []*zoneMeter
+	store    limiter.Store
+	denying  bool // refuse what not even the store's stand-in can decide
+	logKey   bool
+	shared   *Shared
+	logger   *zap.Logger
+	lost     atomic.Bool // whether it was logged that nobody could decide
+	readings sync.Pool   // of *Reading
+}
+
+// A Reading is what a meter says of one request. Its room serves one request after
+// another: it must be freed, and not be used afterwards.
+type Reading struct {
+	// Decision is the answer of all zones that apply to the request.
+	limiter.Decision
+	// Wait is after what time a refused request may pass: [limiter.Never] if no
+	// waiting helps, 0 if that is unknown.
+	Wait time.Duration
+
+	parts   []part
+	asks    []limiter.Ask
+	results []limiter.Result
+	key     []byte
+	blamed  int // the part that refuses, -1 if none does
+}
+
+// A part is what one zone has to do with a request.
+type part struct {
+	zone     *zoneMeter
+	fate     fate
+	key      string
+	from, to int // its asks
+}
+
+// A fate is what a zone does with a request before any limit is asked.
+type fate uint8
+
+const (
+	asked fate = iota
+	exempted
+	rejected // for want of a key
+)
+
+// Read decides about a request. An error is a matcher's own, such as 425 for TLS early
+// data, and is to be returned to Caddy as it is; there is then no reading.
+func (m *Meter) Read(r *http.Request) (*Reading, error) {
+	d, ok := m.readings.Get().(*Reading)
+	if !ok {
+		d = new(Reading)
+	}
+	if err := m.collect(d, r); err != nil {
+		m.Free(d)
+		return nil, err
+	}
+	if err := m.decide(d, r); err != nil {
+		m.undecided(d, r, err)
+		return d, nil
+	}
+	for i := range d.parts {
+		m.observe(d, i, r)
+	}
+	return d, nil
+}
+
+// Free takes a reading back.
+func (m *Meter) Free(d *Reading) {
+	clear(d.parts)
+	clear(d.asks)
+	*d = Reading{parts: d.parts[:0], asks: d.asks[:0], results: d.results[:0], key: d.key[:0]}
+	m.readings.Put(d)
+}
+
+// collect finds the zones that apply to a request and what it asks of each.
+func (m *Meter) collect(d *Reading, r *http.Request) error {
+	client := ClientIP(r)
+	m.shared.LintProxies(r)
+	d.blamed = -1
+	for _, z := range m.zones {
+		applies, exempt, err := z.applies(r, client)
+		if err != nil {
+			return err
+		}
+		if !applies {
+			continue
+		}
+		p := part{zone: z, from: len(d.asks)}
+		if exempt {
+			p.fate = exempted
+		} else {
+			var found keyFate
+			d.key, found = z.key.appendTo(d.key[:0], r, client)
+			switch found {
+			case keySkip:
+				continue
+			case keyReject:
+				p.fate = rejected
+			default:
+				p.key = string(d.key)
+				d.asks = z.ask(d.asks, p.key, z.costOf(r, client, m.logger))
+			}
+		}
+		p.to = len(d.asks)
+		d.parts = append(d.parts, p)
+	}
+	return nil
+}
+
+// decide has the asks answered, unless a zone rejects the request whatever they say:
+// then nothing is charged anywhere.
+func (m *Meter) decide(d *Reading, r *http.Request) error {
+	for i := range d.parts {
+		if d.parts[i].fate == rejected && !d.parts[i].zone.shadow {
+			d.blamed = i
+			d.Decision = limiter.Decision{Blamed: -1, Nearest: -1}
+			return nil
+		}
+	}
+	if cap(d.results) < len(d.asks) {
+		d.results = make([]limiter.Result, len(d.asks))
+	}
+	d.results = d.results[:len(d.asks)]
+	var err error
+	d.Decision, err = limiter.Take(r.Context(), m.store, d.asks, d.results)
+	if err != nil || d.Allowed {
+		return err
+	}
+	d.Wait = d.Results[d.Blamed].Wait
+	for i := range d.parts {
+		if p := &d.parts[i]; p.from <= d.Blamed && d.Blamed < p.to {
+			d.blamed = i
+		}
+	}
+	return nil
+}
+
+// undecidedWait is how long a client is told to wait if nobody could decide.
+const undecidedWait = time.Second
+
+// undecided does what is wanted if neither the store nor its stand-in could decide:
+// that is never an error of the request.
+func (m *Meter) undecided(d *Reading, r *http.Request, err error) {
+	d.Decision = limiter.Decision{Allowed: true, Blamed: -1, Nearest: -1}
+	for i := range d.parts {
+		p := &d.parts[i]
+		if p.fate != asked {
+			m.observe(d, i, r)
+			continue
+		}
+		if m.denying && !p.zone.shadow && d.Allowed {
+			d.Allowed, d.Wait, d.blamed = false, undecidedWait, i
+		}
+		m.tell(d, p, r, observe.StoreError, -1)
+	}
+	if m.lost.CompareAndSwap(false, true) {
+		m.logger.Error("no store could decide", zap.Error(err))
+	}
+}
+
+// observe tells the observers what one zone said. Zones that would have let a request
+// pass which another refuses have nothing to say.
+func (m *Meter) observe(d *Reading, i int, r *http.Request) {
+	p := &d.parts[i]
+	if p.fate == exempted {
+		m.tell(d, p, r, observe.Exempt, -1)
+		return
+	}
+	kind, ask := observe.Allowed, -1
+	if p.fate == rejected {
+		kind = observe.Refused
+	} else if ask = d.refusal(p); ask >= 0 {
+		kind = observe.Refused
+	}
+	switch {
+	case kind == observe.Refused && p.zone.shadow:
+		kind = observe.DryRefused
+	case kind == observe.Allowed && !d.Allowed:
+		return
+	}
+	m.tell(d, p, r, kind, ask)
+}
+
+// refusal returns the part's refused ask with the longest wait, -1 if there is none.
+func (d *Reading) refusal(p *part) int {
+	longest := -1
+	if d.Results == nil {
+		return longest
+	}
+	for i := p.from; i < p.to; i++ {
+		if !d.Results[i].Allowed && (longest < 0 || d.Results[i].Wait > d.Results[longest].Wait) {
+			longest = i
+		}
+	}
+	return longest
+}
+
+func (m *Meter) tell(d *Reading, p *part, r *http.Request, kind observe.Kind, ask int) {
+	o := observe.Outcome{Request: r, Kind: kind, Zone: p.zone.seen, Key: p.key, LogKey: m.logKey}
+	switch {
+	case ask >= 0:
+		o.Limit, o.Result = d.Asks[ask].Limit, d.Results[ask]
+		if o.Result.Wait == limiter.Never {
+			p.zone.tellNever(&d.Asks[ask], m.logger)
+		}
+	case kind == observe.Refused || kind == observe.DryRefused:
+		o.Result.Wait = limiter.Never
+	}
+	m.shared.Observers.Observe(o)
+}

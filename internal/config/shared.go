@@ -1,0 +1,198 @@
+package config
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	"github.com/weirhq/caddy-weir/internal/observe"
+	"github.com/weirhq/caddy-weir/limiter"
+	"github.com/weirhq/caddy-weir/limiter/layer"
+	"github.com/weirhq/caddy-weir/limiter/memstore"
+)
+
+// Shared is an App that is built: what all handlers of one configuration share.
+//
+// Handlers are built one after the other while Caddy loads the configuration, and may
+// serve on after Close, when a reload has put others in their place.
+type Shared struct {
+	// Observers hear of every decision.
+	Observers observe.Observers
+
+	app    App // with its defaults
+	logger *zap.Logger
+	log    *observe.Log
+	events *observe.Events
+	hasher *limiter.Hasher // names keys in placeholders
+	lint   proxyLint
+
+	holds   holds
+	memory  *memstore.Store
+	redis   limiter.Store            // nil if counts are kept in memory
+	layered map[string]limiter.Store // by the word of on_store_error
+	closed  atomic.Bool
+
+	// What has been loaded so far.
+	zones  registry
+	placed map[*caddyhttp.Server]int // how many handlers each server has
+	lists  map[routeList]int         // and each list of routes
+}
+
+// A routeList is where handlers follow one another: a subroute, or the routes of a
+// server itself.
+type routeList struct {
+	parent caddy.Module
+	server *caddyhttp.Server
+}
+
+// The memory store is swept a little at a time, all of it about once a minute.
+const (
+	sweepInterval = time.Second
+	sweepParts    = 60
+)
+
+// Build makes what the handlers share. Close must be called when Build succeeded, once
+// the configuration is no longer needed.
+func (a *App) Build(ctx caddy.Context) (*Shared, error) {
+	r := newReport()
+	a.check(r)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	app, err := a.resolved()
+	if err != nil {
+		return nil, err
+	}
+	s := &Shared{
+		app:     app,
+		logger:  ctx.Logger(),
+		hasher:  newHasher(app.Secret),
+		layered: make(map[string]limiter.Store),
+		zones:   make(registry),
+		placed:  make(map[*caddyhttp.Server]int),
+		lists:   make(map[routeList]int),
+	}
+	r.log(s.logger)
+	if err := s.open(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// open takes what has to be given back by Close.
+func (s *Shared) open(ctx caddy.Context) error {
+	if err := observe.Register(ctx.GetMetricsRegistry()); err != nil {
+		return err
+	}
+	s.log = observe.NewLog(s.logger)
+	events, err := observe.NewEvents(ctx)
+	if err != nil {
+		return err
+	}
+	s.events = events
+	s.Observers = observe.Observers{observe.Metrics{}, s.log, s.events}
+	if s.memory, err = s.holds.memory(s.app.MaxKeys); err != nil {
+		return fmt.Errorf("memory store: %w", err)
+	}
+	if s.app.Redis != nil {
+		if s.redis, err = s.holds.redis(&s.app); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run does the background work until ctx is done: it lets expired keys go and hands
+// events to their handlers. That it runs at all means that the configuration is the one
+// in use, so it also gives the memory store its bound, which an older one may have set.
+func (s *Shared) Run(ctx context.Context) {
+	s.memory.SetMaxKeys(s.app.MaxKeys)
+	var work sync.WaitGroup
+	work.Go(func() { s.events.Run(ctx) })
+	work.Go(func() { s.sweep(ctx) })
+	work.Wait()
+}
+
+func (s *Shared) sweep(ctx context.Context) {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.memory.Sweep(s.app.MaxKeys/sweepParts + 1)
+		}
+	}
+}
+
+// Close gives back what Build took. What still serves afterwards does no harm: the
+// memory store stays, and a Redis store that nobody else uses is unavailable.
+func (s *Shared) Close() error {
+	s.closed.Store(true)
+	return s.holds.release()
+}
+
+// store returns the store that decides, with the layers around it.
+func (s *Shared) store(onStoreError string) limiter.Store {
+	if st := s.layered[onStoreError]; st != nil {
+		return st
+	}
+	st := observe.Watch("memory")(s.memory)
+	if s.redis != nil {
+		// From the innermost to the outermost.
+		second := st
+		switch onStoreError {
+		case allow:
+			second = layer.AllowAll{}
+		case deny:
+			second = layer.DenyAll{}
+		}
+		st = layer.Fallback(second, s.tell)(observe.Watch("redis")(s.redis))
+	}
+	s.layered[onStoreError] = st
+	return st
+}
+
+// tell logs that the store is down or up again. A configuration that is out of use has
+// closed its store itself.
+func (s *Shared) tell(down bool, err error) {
+	if !s.closed.Load() {
+		s.log.Store(down, err)
+	}
+}
+
+// LintProxies warns, once for each configuration, if a request shows that clients are
+// not who they seem. Both handlers show it theirs.
+func (s *Shared) LintProxies(r *http.Request) { s.lint.check(r, s.logger) }
+
+// place names the next rate_limit handler in messages, as well as it is known.
+func (s *Shared) place(ctx caddy.Context) string {
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	s.placed[server]++
+	if !ok {
+		return fmt.Sprintf("rate_limit handler %d", s.placed[server])
+	}
+	return fmt.Sprintf("rate_limit handler %d of server %q", s.placed[server], server.Name())
+}
+
+// inSequence reports whether the handler that ctx provisions is the second one in its
+// list of routes.
+func (s *Shared) inSequence(ctx caddy.Context) bool {
+	modules := ctx.Modules()
+	if len(modules) < 2 {
+		return false
+	}
+	list := routeList{parent: modules[len(modules)-2]}
+	list.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	s.lists[list]++
+	return s.lists[list] == 2
+}

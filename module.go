@@ -1,0 +1,215 @@
+// Package weir is a Caddy plugin that limits the rate of requests and blocks those that
+// are unwelcome.
+//
+// It consists of the app [App], named "weir", which holds what its handlers share, and
+// of two handlers: [RateLimit], http.handlers.rate_limit, and [Block],
+// http.handlers.block. This file binds them to Caddy; what they may be configured with
+// is told in package internal/config, and how requests are counted in package limiter.
+package weir
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/weirhq/caddy-weir/internal/config"
+	"github.com/weirhq/caddy-weir/internal/observe"
+	"github.com/weirhq/caddy-weir/internal/respond"
+	"github.com/weirhq/caddy-weir/limiter/headers"
+)
+
+func init() {
+	caddy.RegisterModule(new(App))
+	caddy.RegisterModule(new(RateLimit))
+	caddy.RegisterModule(new(Block))
+}
+
+// App holds what all handlers share: the stores and the defaults.
+type App struct {
+	config.App
+
+	shared *config.Shared
+	stop   context.CancelFunc
+}
+
+// CaddyModule implements [caddy.Module].
+func (*App) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "weir", New: func() caddy.Module { return new(App) }}
+}
+
+// Provision opens the stores. All that handlers need is ready afterwards.
+func (a *App) Provision(ctx caddy.Context) (err error) {
+	a.shared, err = a.Build(ctx)
+	return err
+}
+
+// Start begins the background work.
+func (a *App) Start() error {
+	var ctx context.Context
+	ctx, a.stop = context.WithCancel(context.Background())
+	go a.shared.Run(ctx)
+	return nil
+}
+
+// Stop ends the background work. It does not wait for an event handler that is still
+// busy: a reload must not hang on it.
+func (a *App) Stop() error {
+	if a.stop != nil {
+		a.stop()
+	}
+	return nil
+}
+
+// Cleanup gives the stores back. Requests that are still on their way do no harm.
+func (a *App) Cleanup() error {
+	if a.shared == nil {
+		return nil
+	}
+	return a.shared.Close()
+}
+
+// RateLimit limits the rate of requests. Every zone that matches a request is asked, all
+// in one step: a request that one of them refuses is answered with status 429 and
+// charged to none of them.
+type RateLimit struct {
+	config.RateLimit
+
+	meter *config.Meter
+}
+
+// CaddyModule implements [caddy.Module].
+func (*RateLimit) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.rate_limit", New: func() caddy.Module { return new(RateLimit) }}
+}
+
+// Provision checks the configuration and builds it.
+func (h *RateLimit) Provision(ctx caddy.Context) error {
+	app, err := sharedApp(ctx)
+	if err != nil {
+		return err
+	}
+	h.meter, err = h.Build(ctx, app)
+	return err
+}
+
+// ServeHTTP passes the request on, or refuses it.
+func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	d, err := h.meter.Read(r)
+	if err != nil {
+		return err
+	}
+	headers.Write(w.Header(), h.meter.Headers, &d.Decision)
+	if d.Allowed {
+		h.meter.Free(d)
+		return next.ServeHTTP(w, r)
+	}
+	h.meter.Explain(r, d)
+	refusal := respond.Refusal{
+		Status: h.meter.Status, Message: h.meter.Message,
+		Wait: d.Wait, Jitter: h.meter.Jitter,
+	}
+	if d.Blamed >= 0 {
+		refusal.Decision = &d.Decision
+	}
+	err = respond.Refuse(w, r, &refusal)
+	h.meter.Free(d)
+	return err
+}
+
+// Block refuses unwelcome requests, by the rules of a configuration.
+type Block struct {
+	config.Block
+
+	gate *config.Gate
+	app  *config.Shared
+	// seen is what observers keep about each rule, by name.
+	seen   map[string]*observe.Rule
+	forget func()
+}
+
+// CaddyModule implements [caddy.Module].
+func (*Block) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.block", New: func() caddy.Module { return new(Block) }}
+}
+
+// Provision checks the configuration and builds it.
+func (h *Block) Provision(ctx caddy.Context) error {
+	app, err := sharedApp(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.Validate(); err != nil {
+		return err
+	}
+	if h.gate, err = h.Build(ctx, time.Now()); err != nil {
+		return err
+	}
+	h.app = app
+	h.seen = make(map[string]*observe.Rule)
+	for _, name := range h.Names() {
+		h.seen[name] = observe.NewRule(name)
+	}
+	h.forget = observe.AddRules("config", len(h.seen))
+	return nil
+}
+
+// ServeHTTP passes the request on, or refuses it.
+func (h *Block) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
+	if h.gate.Off() {
+		return next.ServeHTTP(w, r)
+	}
+	h.app.LintProxies(r)
+	refusal, err := h.gate.Match(r, time.Now())
+	if err != nil {
+		return err
+	}
+	for _, rule := range refusal.DryRun {
+		h.tell(r, rule, observe.DryRefused)
+	}
+	if refusal.Rule == "" {
+		return next.ServeHTTP(w, r)
+	}
+	h.tell(r, refusal.Rule, observe.Refused)
+	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		repl.Set("http.block.rule", refusal.Rule)
+	}
+	return respond.Refuse(w, r, &respond.Refusal{
+		Status: refusal.Status, Message: refusal.Body, Wait: refusal.RetryAfter,
+	})
+}
+
+func (h *Block) tell(r *http.Request, rule string, kind observe.Kind) {
+	h.app.Observers.Observe(observe.Outcome{Request: r, Kind: kind, Rule: h.seen[rule]})
+}
+
+// Cleanup takes the rules out of the count of those in force.
+func (h *Block) Cleanup() error {
+	if h.forget != nil {
+		h.forget()
+	}
+	return nil
+}
+
+// sharedApp returns what all handlers of the configuration share, also if it says
+// nothing of the app.
+func sharedApp(ctx caddy.Context) (*config.Shared, error) {
+	app, err := ctx.App("weir")
+	if err != nil {
+		return nil, err
+	}
+	return app.(*App).shared, nil
+}
+
+var (
+	_ caddy.App                   = (*App)(nil)
+	_ caddy.Provisioner           = (*App)(nil)
+	_ caddy.CleanerUpper          = (*App)(nil)
+	_ caddy.Provisioner           = (*RateLimit)(nil)
+	_ caddyhttp.MiddlewareHandler = (*RateLimit)(nil)
+	_ caddy.Provisioner           = (*Block)(nil)
+	_ caddy.CleanerUpper          = (*Block)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Block)(nil)
+)
