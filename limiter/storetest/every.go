@@ -98,7 +98,7 @@ func look(t *testing.T, d *desk, name string) {
 // Row L35: what costs more than there can be never passes; it charges nothing (rows L31, L32).
 func never(t *testing.T, d *desk, name string) {
 	if name == limiter.InFlight {
-		t.Skip("a request in flight is one, whatever it costs")
+		return // a request in flight is one, whatever it costs
 	}
 	l := limitOf(name)
 	a := ask(l, "k")
