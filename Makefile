@@ -1,0 +1,69 @@
+# Weir: rate limits and blocking for Caddy. `make help` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+MODULE := github.com/weirhq/caddy-weir
+# The Caddy that is built is the one that the tests compile against.
+CADDY_VERSION = $(shell go list -m -f '{{.Version}}' github.com/caddyserver/caddy/v2)
+# Lint tools are pinned here, apart from go.mod, so that they never reach users.
+GOFUMPT := go run mvdan.cc/gofumpt@v0.12.0
+STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# Flags for every `go test`, for instance GOTEST_FLAGS=-v.
+GOTEST_FLAGS ?=
+# How long each fuzz target runs.
+FUZZTIME ?= 20s
+
+SOURCES = $(shell find . -name '*.go' -not -name '*_test.go' -not -path './bin/*') \
+	$(shell find . -name '*.lua' -not -path './bin/*') go.mod go.sum
+
+.PHONY: help run build test check lint golden bench fuzz clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+run: bin/caddy ## build Caddy with this module and serve examples/quickstart on localhost:8080
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' examples/quickstart/Caddyfile
+	@cd examples/quickstart && exec ../../bin/caddy run --config Caddyfile
+
+build: bin/caddy ## build bin/caddy, a Caddy with this module in it
+
+# The module has no published version here, so that xcaddy needs to be given one.
+bin/caddy: $(SOURCES)
+	@mkdir -p bin
+	go tool xcaddy build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. --output bin/caddy
+
+test: ## run all tests; a missing redis-server is installed first (apt-get or brew)
+	@.ci/redis
+	go test -race -shuffle=on -timeout 20m $(GOTEST_FLAGS) ./...
+
+check: lint test ## all that continuous integration checks
+
+lint: ## formatting, vet, staticcheck and a tidy go.mod
+	@unformatted=$$($(GOFUMPT) -l .); if [ -n "$$unformatted" ]; then \
+		echo "not formatted by gofumpt:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	$(STATICCHECK) ./...
+	go mod tidy -diff
+
+golden: ## rewrite the golden files from what the program says now
+	UPDATE_GOLDEN=1 go test $(GOTEST_FLAGS) ./...
+
+bench: ## run every benchmark and write the numbers to bin/bench.txt
+	@.ci/redis
+	@mkdir -p bin
+	go test -run '^$$' -bench . -benchmem -timeout 60m ./... | tee bin/bench.txt
+
+fuzz: ## run every fuzz target for FUZZTIME, one after the other
+	@.ci/redis
+	@for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+clean: ## remove what was built
+	rm -rf bin
