@@ -37,7 +37,7 @@ var domain = []string{
 // code may import: ours by their folder, others by their module. Tests may import more.
 var mayUse = map[string][]string{
 	// The edge.
-	"": slices.Concat(domain, []string{"internal/config", "internal/directive", "internal/observe", "internal/respond", caddy, prom, zap}),
+	"": slices.Concat(domain, []string{"internal/config", "internal/directive", "internal/grammar", "internal/observe", "internal/respond", caddy, prom, zap}),
 	// The domain.
 	"limiter":            {},
 	"limiter/algorithm":  {"limiter"},
@@ -50,6 +50,7 @@ var mayUse = map[string][]string{
 	// The services.
 	"internal/config":    slices.Concat(domain, []string{"internal/observe", caddy, prom, zap}),
 	"internal/directive": {caddy, zap},
+	"internal/grammar":   {"limiter", "internal/config", "internal/directive", caddy},
 	"internal/observe":   slices.Concat(domain, []string{caddy, prom, zap}),
 	"internal/respond":   slices.Concat(domain, []string{caddy, zap}),
 	// For tests only.
