@@ -220,6 +220,7 @@ func (d *Reading) refusal(p *part) int {
 
 func (m *Meter) tell(d *Reading, p *part, r *http.Request, kind observe.Kind, ask int) {
 	o := observe.Outcome{Request: r, Kind: kind, Zone: p.zone.seen, Key: p.key, LogKey: m.logKey}
+	o.Blamed = d.blamed >= 0 && p == &d.parts[d.blamed]
 	switch {
 	case ask >= 0:
 		o.Limit, o.Result = d.Asks[ask].Limit, d.Results[ask]

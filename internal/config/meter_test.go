@@ -137,7 +137,11 @@ func TestCost(t *testing.T) {
 type outcomes []string
 
 func (o *outcomes) Observe(outcome observe.Outcome) {
-	*o = append(*o, outcome.Zone.Name+" "+outcome.Kind.String())
+	words := outcome.Zone.Name + " " + outcome.Kind.String()
+	if outcome.Blamed {
+		words += " (blamed)"
+	}
+	*o = append(*o, words)
 }
 
 func TestOutcomes(t *testing.T) {
@@ -145,17 +149,21 @@ func TestOutcomes(t *testing.T) {
 	m := s.meter(t, `{"rate_limits": {
 		"a": {"key": "x", "max_events": 1, "window": "1h", "match": [{"path": ["/a", "/ab"]}]},
 		"b": {"key": "x", "max_events": 9, "window": "1h", "match": [{"path": ["/b", "/ab"]}], "exempt_ranges": ["192.0.2.0/24"]},
-		"c": {"key": "x", "max_events": 1, "window": "1h", "match": [{"path": ["/c"]}], "dry_run": true}}}`)
+		"c": {"key": "x", "max_events": 1, "window": "1h", "match": [{"path": ["/c"]}], "dry_run": true},
+		"d": {"key": "x", "max_events": 1, "window": "1h", "match": [{"path": ["/de"]}]},
+		"e": {"key": "x", "max_events": 1, "window": "2h", "match": [{"path": ["/de"]}]}}}`)
 	var seen outcomes
 	s.Observers = observe.Observers{&seen}
 	for _, step := range []struct{ client, path, want string }{
 		{"203.0.113.1", "/", ""},
 		{"203.0.113.1", "/ab", "a allowed, b allowed"},
-		{"203.0.113.1", "/ab", "a refused"}, // b has nothing to say: it is not charged
+		{"203.0.113.1", "/ab", "a refused (blamed)"}, // b has nothing to say: it is not charged
 		{"192.0.2.1", "/b", "b exempt"},
-		{"192.0.2.1", "/ab", "a refused, b exempt"},
+		{"192.0.2.1", "/ab", "a refused (blamed), b exempt"},
 		{"203.0.113.1", "/c", "c allowed"},
 		{"203.0.113.1", "/c", "c dry_refused"},
+		{"203.0.113.1", "/de", "d allowed, e allowed"},
+		{"203.0.113.1", "/de", "d refused, e refused (blamed)"},
 	} {
 		seen = nil
 		spend(t, m, from(step.client, step.path))

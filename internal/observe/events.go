@@ -25,8 +25,8 @@ const maxEvents = 256
 // Events is the observer that emits Caddy events, to which a configuration's event
 // handlers may subscribe:
 //
-//   - rate_limit_exceeded for each zone that refuses a request, with zone, wait (a duration; -1 if
-//     no waiting helps), remote_ip (the peer) and client_ip (what trusted proxies say)
+//   - rate_limit_exceeded for each refused request, with zone (of several the blamed one), wait (a
+//     duration; -1 if no waiting helps), remote_ip (the peer) and client_ip (what trusted proxies say)
 //   - block.rule_hit for the first request in a second that a rule refuses and every
 //     thousandth after it, with rule, remote_ip, client_ip and skipped, the number of
 //     hits passed over since the last event
@@ -96,7 +96,7 @@ func (e *Events) run(ctx context.Context) {
 
 // Observe queues the event of a refusal if anybody listens.
 func (e *Events) Observe(o Outcome) {
-	if o.Kind != Refused || !e.ready.Load() {
+	if o.Kind != Refused || o.Zone != nil && !o.Blamed || !e.ready.Load() {
 		return
 	}
 	switch {

@@ -128,11 +128,12 @@ func next(t *testing.T) caddy.Event {
 func TestEvents(t *testing.T) {
 	events := start(t, eventExceeded, eventRuleHit)
 	zone := refusal(NewZone("api"))
-	never, dry := zone, zone
+	never, dry, other := zone, zone, zone
 	never.Result.Wait = limiter.Never
+	other.Blamed = false // a request has one event, however many zones refuse it
 	dry.Kind = DryRefused
 	rule := Outcome{Request: request(), Kind: Refused, Rule: NewRule("scrapers")}
-	for _, o := range []Outcome{zone, dry, never, {Kind: Allowed, Zone: zone.Zone}, rule} {
+	for _, o := range []Outcome{zone, dry, other, never, {Kind: Allowed, Zone: zone.Zone}, rule} {
 		events.Observe(o)
 	}
 	address := map[string]any{"remote_ip": "192.0.2.1", "client_ip": "203.0.113.9"}

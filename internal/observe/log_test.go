@@ -36,7 +36,7 @@ var limit = limiter.Limit{Zone: "api", Algorithm: limiter.SlidingWindow, Events:
 // refusal returns the outcome of a refused request.
 func refusal(z *Zone) Outcome {
 	return Outcome{
-		Request: request(), Kind: Refused, Zone: z, Limit: &limit, Key: "secret",
+		Request: request(), Kind: Refused, Zone: z, Limit: &limit, Key: "secret", Blamed: true,
 		Result: limiter.Result{Wait: 3 * time.Second, Origin: limiter.Local},
 	}
 }

@@ -49,6 +49,8 @@ type Outcome struct {
 	// nil if there was none.
 	Limit  *limiter.Limit
 	Result limiter.Result
+	// Blamed is set for the one of several refusing zones that the client is told of.
+	Blamed bool
 	// Key is the key of that ask in clear. It is logged only if LogKey is set.
 	Key    string
 	LogKey bool
