@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/weirhq/caddy-weir/limiter"
 )
@@ -88,3 +90,11 @@ var asks = []limiter.Ask{
 	{Limit: &limiter.Limit{Zone: "api", Algorithm: limiter.SlidingWindow, Events: 5}, Key: "a", Cost: 1},
 	{Limit: &limiter.Limit{Zone: "api", Algorithm: limiter.TokenBucket, Events: 5, Burst: 9}, Key: "a"},
 }
+
+// A clock goes on by its step each time it is read.
+type clock struct {
+	read atomic.Int64
+	step time.Duration
+}
+
+func (c *clock) now() time.Time { return time.Unix(0, c.read.Add(1)*int64(c.step)) }

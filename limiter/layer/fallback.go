@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirhq/caddy-weir/limiter"
 )
@@ -20,9 +21,10 @@ type Layer func(limiter.Store) limiter.Store
 //
 // told is called with true and the error when the store below begins to fail, and
 // with false and nil when it is back; calls come one at a time and alternate. Being
-// back means that a call succeeded during which no other failed: one answer that was
-// under way when an outage began does not end it. told must return soon and must not
-// call the store; nil is allowed.
+// back means that a call succeeded during which no other failed, and that none has
+// failed for a second: one answer that was under way when an outage began does not
+// end it, and a store that answers now and then is told of once. told must return
+// soon and must not call the store; nil is allowed.
 //
 // The other methods:
 //   - Release goes to the store below and, once that has failed, to both, since a lease
@@ -34,18 +36,28 @@ type Layer func(limiter.Store) limiter.Store
 //     forgotten; the error of the store below is returned, for somebody waits for the
 //     key to be free.
 func Fallback(second limiter.Store, told func(down bool, err error)) Layer {
+	return fallbackBy(time.Now, second, told)
+}
+
+// calm is how long a store must not have failed to be called back.
+const calm = time.Second
+
+// fallbackBy is Fallback by another clock.
+func fallbackBy(now func() time.Time, second limiter.Store, told func(down bool, err error)) Layer {
 	if told == nil {
 		told = func(bool, error) {}
 	}
 	return func(first limiter.Store) limiter.Store {
-		return &fallback{first: first, second: second, told: told}
+		return &fallback{first: first, second: second, now: now, told: told}
 	}
 }
 
 type fallback struct {
 	first, second limiter.Store
 
+	now      func() time.Time
 	failures atomic.Uint64 // of first, since the beginning
+	failedAt atomic.Int64  // when the last one was, in nanoseconds
 	down     atomic.Bool   // written with mu held
 	mu       sync.Mutex    // held while told runs, so that reports keep their order
 	told     func(down bool, err error)
@@ -105,13 +117,14 @@ func (f *fallback) Reset(ctx context.Context, l *limiter.Limit, key string) erro
 func (f *fallback) failed(before uint64, err error) bool {
 	switch {
 	case err == nil:
-		if f.down.Load() && f.failures.Load() == before {
+		if f.down.Load() && f.failures.Load() == before && f.now().UnixNano()-f.failedAt.Load() >= int64(calm) {
 			f.change(false, nil)
 		}
 		return false
 	case !errors.Is(err, limiter.ErrUnavailable):
 		return false
 	}
+	f.failedAt.Store(f.now().UnixNano())
 	f.failures.Add(1)
 	if !f.down.Load() {
 		f.change(true, err)

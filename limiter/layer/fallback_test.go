@@ -19,7 +19,7 @@ const (
 func TestFallbackTake(t *testing.T) {
 	var first, second recorder
 	var told reporter
-	s := Fallback(&second, told.tell)(&first)
+	s := fallbackBy((&clock{step: calm}).now, &second, told.tell)(&first)
 	results := make([]limiter.Result, len(asks))
 
 	if err := s.Take(t.Context(), asks, results); err != nil || results[0].Origin != limiter.Cached {
@@ -144,7 +144,7 @@ func TestFallbackLateSuccess(t *testing.T) {
 		first := &recorder{wait: make(chan struct{})}
 		var second recorder
 		var told reporter
-		s := Fallback(&second, told.tell)(first)
+		s := fallbackBy((&clock{step: calm}).now, &second, told.tell)(first)
 		take := func() {
 			if err := s.Take(context.Background(), asks, make([]limiter.Result, len(asks))); err != nil {
 				t.Error(err)
@@ -175,13 +175,41 @@ func TestFallbackLateSuccess(t *testing.T) {
 	})
 }
 
+// TestFallbackFlapping: a store that answers every other call is down, which is told of
+// once, until it has not failed for a while.
+func TestFallbackFlapping(t *testing.T) {
+	var first recorder
+	var told reporter
+	s := fallbackBy((&clock{step: calm / 10}).now, AllowAll{}, told.tell)(&first)
+	take := func(err error) {
+		t.Helper()
+		first.fail(err)
+		if err := s.Take(t.Context(), asks, make([]limiter.Result, len(asks))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 50 {
+		take(errDown)
+		take(nil)
+	}
+	if !told.is(toldDown) {
+		t.Errorf("while it comes and goes: told %q", told.told)
+	}
+	for range 10 {
+		take(nil)
+	}
+	if !told.is(toldDown, toldUp) {
+		t.Errorf("after a second without failure: told %q", told.told)
+	}
+}
+
 // TestFallbackTellsInTurn: with many callers and a store that comes and goes, reports
 // still alternate.
 func TestFallbackTellsInTurn(t *testing.T) {
 	var first recorder
 	var mu sync.Mutex
 	var reports []bool
-	s := Fallback(AllowAll{}, func(down bool, err error) {
+	s := fallbackBy((&clock{step: calm}).now, AllowAll{}, func(down bool, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if down != (err != nil) {
