@@ -1,6 +1,9 @@
 package limiter
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // A Decision is what the answers to one request's asks come to.
 type Decision struct {
@@ -18,6 +21,10 @@ type Decision struct {
 	Results []Result
 }
 
+// InFlightWait is the wait of an ask that an in_flight limit refuses. It promises nothing: a
+// request may end at any moment, and nobody knows when.
+const InFlightWait = time.Second
+
 // Take asks the store and adds its answers up. results must be as long as asks; both
 // are kept in the decision.
 func Take(ctx context.Context, s Store, asks []Ask, results []Result) (Decision, error) {
@@ -29,10 +36,13 @@ func Take(ctx context.Context, s Store, asks []Ask, results []Result) (Decision,
 		return d, err
 	}
 	for i := range asks {
+		r := &results[i]
+		if !r.Allowed && asks[i].Limit.Algorithm == InFlight {
+			r.Wait = InFlightWait
+		}
 		if asks[i].Limit.Shadow {
 			continue
 		}
-		r := &results[i]
 		if !r.Allowed && (d.Blamed < 0 || r.Wait > results[d.Blamed].Wait) {
 			d.Blamed, d.Allowed = i, false
 		}

@@ -71,6 +71,31 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// A refusal for want of a place promises nothing, and is blamed only if no other limit tells
+// of a longer wait.
+func TestTakeInFlight(t *testing.T) {
+	flight := &Limit{Algorithm: InFlight, Events: 2}
+	quota := &Limit{Algorithm: SlidingWindow, Events: 5}
+	for _, c := range []struct {
+		wait   time.Duration // of the quota's refusal
+		blamed int
+		told   time.Duration
+	}{{5 * time.Second, 1, 5 * time.Second}, {time.Millisecond, 0, InFlightWait}} {
+		s := &answers{results: []Result{{Wait: 30 * time.Second}, {Wait: c.wait}}}
+		d, err := Take(t.Context(), s, []Ask{{Limit: flight}, {Limit: quota}}, make([]Result, 2))
+		if err != nil || d.Allowed || d.Blamed != c.blamed || d.Nearest != 1 || d.Results[d.Blamed].Wait != c.told {
+			t.Errorf("%+v, %v; want %d blamed, and a wait of %s", d, err, c.blamed, c.told)
+		}
+	}
+	shadow := *flight
+	shadow.Shadow = true
+	s := &answers{results: []Result{{Wait: 30 * time.Second}}}
+	d, err := Take(t.Context(), s, []Ask{{Limit: &shadow}}, make([]Result, 1))
+	if err != nil || !d.Allowed || d.Results[0].Wait != InFlightWait {
+		t.Errorf("a shadow: %+v, %v", d, err)
+	}
+}
+
 func TestTakeError(t *testing.T) {
 	s := &answers{err: ErrUnavailable}
 	asks := []Ask{{Limit: &Limit{Events: 1}}}

@@ -44,7 +44,7 @@ type Limit struct {
 	// Algorithm is the way of counting, one of the constants above.
 	Algorithm string
 	// Index tells the limits of a zone that count alike apart: 0 for the one
-	// with the shortest window, 1 for the next, and so on.
+	// with the longest window, 1 for the next, and so on.
 	Index int
 	// Events is how much is allowed in each Window. A min_interval has 1, an
 	// in_flight limit the number of requests that may run at once.
@@ -87,18 +87,20 @@ func (l *Limit) Check() error {
 		return fmt.Errorf("events: must be at least 1, got %d", l.Events)
 	case l.Events > MaxEvents:
 		return fmt.Errorf("events: must be at most %d, got %d", int64(MaxEvents), l.Events)
-	case l.Window <= 0:
+	case l.Window == 0:
+		return fmt.Errorf("window: is missing")
+	case l.Window < 0:
 		return fmt.Errorf("window: must be positive, got %s", l.Window)
 	case l.Window%time.Microsecond != 0:
 		return fmt.Errorf("window: must be whole microseconds, got %s", l.Window)
 	case l.Window > MaxWindow:
-		return fmt.Errorf("window: must be at most %s, got %s", MaxWindow, l.Window)
+		return fmt.Errorf("window: must be at most %s, got %s", ShortDuration(MaxWindow), ShortDuration(l.Window))
 	case l.Burst < 0 || l.Burst > MaxEvents:
 		return fmt.Errorf("burst: must be between 1 and %d, got %d", int64(MaxEvents), l.Burst)
 	case l.Ceiling < 0:
 		return fmt.Errorf("count_rejected: must not be negative, got %s", l.Ceiling)
 	case l.Ceiling > 0 && l.Ceiling < l.Window:
-		return fmt.Errorf("count_rejected: must not be shorter than the window of %s, got %s", l.Window, l.Ceiling)
+		return fmt.Errorf("count_rejected: must not be shorter than the window of %s, got %s", ShortDuration(l.Window), ShortDuration(l.Ceiling))
 	}
 	return nil
 }

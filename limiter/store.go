@@ -98,5 +98,14 @@ type Store interface {
 	Reset(ctx context.Context, l *Limit, key string) error
 }
 
+// A Renewer is a store that renews leases many at a time. The stores that keep states are;
+// layers are not, since a lease is renewed where it was taken.
+type Renewer interface {
+	// Renew holds the leases of in_flight asks for another Window, each by itself. One
+	// that was lost is taken again if there is room, and what becomes of it is not told.
+	// Asks of other limits are passed over; several may name one state.
+	Renew(ctx context.Context, asks []Ask) error
+}
+
 // ErrUnavailable is wrapped by the error of a store that could not decide in time.
 var ErrUnavailable = errors.New("store unavailable")

@@ -19,9 +19,12 @@ const (
 	leaseMost = 10_000
 )
 
-// A Leaser is an algorithm whose spending is given back by name.
+// A Leaser is an algorithm whose spending is renewed and given back by name.
 type Leaser interface {
 	Algorithm
+	// Renew returns the state with the lease held for a Window from now. One that is
+	// not held any more is taken again if there is room; held is false if there is not.
+	Renew(now limiter.Instant, state []byte, l *limiter.Limit, lease string) (renewed []byte, held bool)
 	// Release returns the state without the lease.
 	Release(now limiter.Instant, state []byte, l *limiter.Limit, lease string) []byte
 }
@@ -57,10 +60,7 @@ func (f inFlight) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]by
 		over := int(live+1-a.Limit.Events) * leaseLen
 		state = append(state[:leaseHead], state[leaseHead+over:]...)
 	}
-	n := len(state)
-	state = resize(state, n+leaseLen, leaseHead+int(a.Limit.Events)*leaseLen)
-	copy(state[n:], name[:])
-	put7(state[n+leaseName:], int64(now)+window(a.Limit))
+	state = addLease(now, state, a.Limit, name)
 	if !fits {
 		return state, f.Peek(now, state, a)
 	}
@@ -72,6 +72,17 @@ func (f inFlight) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]by
 func (f inFlight) Adjust(now limiter.Instant, state []byte, c *limiter.Change) ([]byte, limiter.Result) {
 	live, _, _, latest := readLeases(now, state, c.Limit, [leaseName]byte{})
 	return state, answer(now, c.Limit.Events, live, latest)
+}
+
+// Renew cuts the leases that were given up, too.
+func (inFlight) Renew(now limiter.Instant, state []byte, l *limiter.Limit, lease string) ([]byte, bool) {
+	name := leaseKey(lease)
+	live, held, _, _ := readLeases(now, state, l, name)
+	state = keepLeases(now, state, l, name)
+	if !held && live >= l.Events {
+		return state, false
+	}
+	return addLease(now, state, l, name), true
 }
 
 // Release returns the state without the lease, and without those that were given up.
@@ -143,6 +154,15 @@ func keepLeases(now limiter.Instant, state []byte, l *limiter.Limit, name [lease
 		kept = append(kept, state[i:i+leaseLen]...)
 	}
 	return kept
+}
+
+// addLease appends a lease that begins now.
+func addLease(now limiter.Instant, state []byte, l *limiter.Limit, name [leaseName]byte) []byte {
+	n := len(state)
+	state = resize(state, n+leaseLen, leaseHead+int(l.Events)*leaseLen)
+	copy(state[n:], name[:])
+	put7(state[n+leaseName:], int64(now)+window(l))
+	return state
 }
 
 func areLeases(state []byte) bool {

@@ -82,6 +82,15 @@ func Adjust(alg Algorithm, now limiter.Instant, stored []byte, c *limiter.Change
 	return state, r
 }
 
+// Renew holds a lease for another window, and reports whether it is held: one that was lost is
+// taken again if there is room. States of algorithms that know no leases stay as they are.
+func Renew(alg Algorithm, now limiter.Instant, stored []byte, a *limiter.Ask) ([]byte, bool) {
+	if l, ok := alg.(Leaser); ok {
+		return l.Renew(now, unwrap(stored), a.Limit, a.Lease)
+	}
+	return stored, false
+}
+
 // Release gives a lease back. States of algorithms that know no leases stay as they are.
 func Release(alg Algorithm, now limiter.Instant, stored []byte, a *limiter.Ask) []byte {
 	if l, ok := alg.(Leaser); ok {
