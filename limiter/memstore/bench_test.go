@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -123,26 +122,4 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
-}
-
-// How long the slowest decisions take while a million keys come in and tables grow.
-func BenchmarkPause(b *testing.B) {
-	keys := keysOf(1_000_000)
-	l := limitsOf(limiter.SlidingWindow, 1)[0]
-	for range b.N {
-		s := New(Options{MaxKeys: 2_000_000})
-		took := make([]time.Duration, len(keys))
-		asks, results := make([]limiter.Ask, 1), make([]limiter.Result, 1)
-		for i, key := range keys {
-			asks[0] = limiter.Ask{Limit: l, Key: key, Cost: 1}
-			start := time.Now()
-			if err := s.Take(context.Background(), asks, results); err != nil {
-				b.Fatal(err)
-			}
-			took[i] = time.Since(start)
-		}
-		slices.Sort(took)
-		b.ReportMetric(float64(took[len(took)-1].Microseconds()), "worst-µs")
-		b.ReportMetric(float64(took[len(took)-100].Microseconds()), "p99.99-µs")
-	}
 }

@@ -24,12 +24,46 @@ func (s *Store) Release(_ context.Context, asks []limiter.Ask) error {
 		for _, id := range [...]uint64{p.id, p.overflow} {
 			if at := p.shard.find(id); at != 0 {
 				state := algorithm.Release(p.alg, now, p.shard.state(at), a)
-				p.shard.keep(at, state, p.shard.entries[at].until)
+				p.shard.keep(at, state, p.shard.entries.at(at).until)
 			}
 		}
 		p.shard.Unlock()
 	}
 	return nil
+}
+
+// Renew holds leases for another window. One of a key that had found no room may be taken
+// once more, in a place of the key's own, if there now is one. See [limiter.Renewer].
+func (s *Store) Renew(_ context.Context, asks []limiter.Ask) error {
+	for i := range asks {
+		a := &asks[i]
+		if a.Limit.Algorithm != limiter.InFlight {
+			continue
+		}
+		var p place
+		if _, err := s.locate(&p, a.Limit, a.Key); err != nil {
+			return err
+		}
+		s.renew(&p, a)
+	}
+	return nil
+}
+
+func (s *Store) renew(p *place, a *limiter.Ask) {
+	sh := p.shard
+	sh.Lock()
+	defer sh.Unlock()
+	now := s.now()
+	s.reserve(p, a, now)
+	if p.at == 0 {
+		return
+	}
+	state, held := algorithm.Renew(p.alg, now, sh.state(p.at), a)
+	until := sh.entries.at(p.at).until
+	if held {
+		until = now.Add(a.Limit.Window)
+	}
+	sh.keep(p.at, state, until)
 }
 
 // Adjust applies changes, each in a step of its own. What is given back to a key that shares

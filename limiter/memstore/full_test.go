@@ -10,7 +10,7 @@ import (
 	"github.com/weirhq/caddy-weir/limiter/storetest"
 )
 
-// Row B44: when the table is full of keys that count, new keys share one budget, the known
+// Rows B10, B44: when the table is full of keys that count, new keys share one budget, the known
 // ones keep theirs, and the table does not grow.
 func TestFull(t *testing.T) {
 	clock := storetest.NewClock()

@@ -25,7 +25,7 @@ func (s *Store) Sweep(entries int) (removed int) {
 		s.sweep.next = (s.sweep.next + 1) % len(s.shards)
 		for seen := 0; ; seen += sweepStep {
 			sh.Lock()
-			size := len(sh.entries)
+			size := int(sh.entries.size)
 			removed += sh.reclaim(s.now(), sweepStep)
 			if sh.count == 0 {
 				sh.release()
@@ -42,8 +42,8 @@ func (s *Store) Sweep(entries int) (removed int) {
 
 // release gives the memory of an empty shard back, which a flood of keys may have left.
 func (sh *shard) release() {
-	sh.entries, sh.buckets, sh.large, sh.spare = nil, nil, nil, nil
-	sh.free, sh.hand = 0, 0
+	sh.entries, sh.chains, sh.large = list[entry]{}, list[uint32]{}, list[large]{}
+	sh.free, sh.spare, sh.hand = 0, 0, 0
 }
 
 // Len returns how many keys are held, each counted once for each of its limits; some of

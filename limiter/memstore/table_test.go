@@ -87,7 +87,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%d swept, %d held", n, s.Len())
 	}
 	for i := range s.shards {
-		if s.shards[i].entries != nil {
+		if s.shards[i].entries.chunks != nil {
 			t.Fatalf("shard %d keeps its memory", i)
 		}
 	}
@@ -118,7 +118,7 @@ func TestLargeStatesMakeRoom(t *testing.T) {
 		clock.Advance(l.Window / 100)
 		take(t, s, l, strconv.Itoa(i), 3)
 	}
-	if n := len(s.shards[0].large); n > 250 {
+	if n := s.shards[0].large.size; n > 250 {
 		t.Errorf("room for %d large states, of which 100 count", n)
 	}
 }

@@ -148,6 +148,53 @@ func leases(t *testing.T, d *desk) {
 	d.wantLeft(l, "k", 2)
 }
 
+// Leases are renewed many at a time, each by itself: one that was lost is taken again if there
+// is room, and none of the others suffers if there is not (row L58).
+func renewals(t *testing.T, d *desk) {
+	l := &limiter.Limit{Zone: "z", Algorithm: limiter.InFlight, Events: 3, Window: time.Minute}
+	shadow, other := *l, limitOf(limiter.SlidingWindow)
+	shadow.Zone, shadow.Shadow = "shadow", true
+	lease := func(l *limiter.Limit, key, name string) limiter.Ask {
+		return limiter.Ask{Limit: l, Key: key, Cost: 1, Lease: name}
+	}
+	renew := func(asks ...limiter.Ask) {
+		t.Helper()
+		if err := d.store.(limiter.Renewer).Renew(context.Background(), asks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b, c := lease(l, "k", "aaaaaaaa"), lease(l, "k", "bbbbbbbb"), lease(l, "k", "cccccccc")
+	far, trial := lease(l, "far", "aaaaaaaa"), lease(&shadow, "k", "aaaaaaaa")
+	d.take(a, far, trial)
+	d.take(b)
+	for range 5 {
+		d.clock.Advance(50 * time.Second)
+		renew(a, b, ask(other, "k"), far, trial)
+		d.wantLeft(l, "k", 1)
+		d.wantLeft(l, "far", 2)
+		d.wantLeft(&shadow, "k", 2)
+	}
+	d.wantLeft(other, "k", 10)
+	if r := d.left(l, "k"); r.Reset != time.Minute {
+		t.Errorf("renewed leases end in %s, want 1m", r.Reset)
+	}
+	// All but one are lost, and others come before they are renewed.
+	d.clock.Advance(50 * time.Second)
+	renew(far)
+	d.clock.Advance(20 * time.Second)
+	d.take(lease(l, "k", "dddddddd"))
+	d.take(lease(l, "k", "eeeeeeee"))
+	renew(a, b, c, far)
+	d.wantLeft(l, "k", 0)
+	d.wantLeft(l, "far", 2)
+	if !d.take(a)[0].Allowed || d.take(b)[0].Allowed {
+		t.Error("want the first lost lease taken again, the second not")
+	}
+	renew(lease(l, "new", "aaaaaaaa"))
+	d.wantLeft(l, "new", 2)
+	renew()
+}
+
 // Rows L1, L2, L4: the store's clock decides, and clients in turns share one budget evenly.
 func oneClock(t *testing.T, d *desk) {
 	l := &limiter.Limit{Zone: "z", Algorithm: limiter.TokenBucket, Events: 10, Window: time.Second}

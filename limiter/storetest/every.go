@@ -25,7 +25,7 @@ var everyAlgorithm = []struct {
 	{"empties", empties},
 }
 
-// Rows L25, L26, L50: of many at once exactly the limit passes, all in the same microsecond
+// Rows L25, L26, L44, L50: of many at once exactly the limit passes, all in the same microsecond
 // (S2.4, S2.6), and asks of several limits in any order block nobody for ever.
 func race(t *testing.T, d *desk, name string) {
 	l, other := limitOf(name), limitOf(limiter.FixedWindow)
@@ -57,7 +57,8 @@ func race(t *testing.T, d *desk, name string) {
 	d.wantLeft(other, "all", 1000-l.Events)
 }
 
-// The wait that a refused client is told is enough, and Reset makes it as good as new.
+// The wait that a refused client is told is enough, to the microsecond, and Reset makes it as
+// good as new (row L13).
 func waitIsTrue(t *testing.T, d *desk, name string) {
 	l := limitOf(name)
 	a := ask(l, "k")

@@ -29,7 +29,14 @@ var contract = []struct {
 	{"late refund", lateRefund},
 	{"refunds and charges", refundsAndCharges},
 	{"leases", leases},
+	{"renewals", renewals},
 	{"one clock", oneClock},
+	{"fast bucket", fastBucket},
+	{"steady traffic", steadyTraffic},
+	{"nothing vanishes", nothingVanishes},
+	{"repeated rejects", repeatedRejects},
+	{"a million a second", millionASecond},
+	{"last token", lastToken},
 }
 
 // Row L29: a refusal by one limit leaves the others as they were.
@@ -136,7 +143,7 @@ func countRejected(t *testing.T, d *desk) {
 	d.wantLeft(l, "fresh", 3)
 }
 
-// Whatever a client does, it is not refused for longer than the ceiling.
+// Whatever a client does, it is not refused for longer than the ceiling (row L130).
 func countRejectedEnds(t *testing.T, d *desk) {
 	for _, name := range []string{limiter.SlidingWindow, limiter.SlidingLog, limiter.FixedWindow, limiter.TokenBucket, limiter.MinInterval} {
 		l := limitOf(name)

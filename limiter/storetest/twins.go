@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ type Bared interface {
 	State(t testing.TB, l *limiter.Limit, key string) []byte
 }
 
-// Twins sends random asks, changes and releases to a store that counts by other means than
+// Twins sends random asks, changes, releases and renewals to a store that counts by other means than
 // the Go algorithms, and to those, and compares every answer and every byte that is
 // kept. Limits change their numbers, costs are of all sizes, the clock stands still, runs and
 // steps back.
@@ -125,7 +126,9 @@ func (w *twins) step() {
 	case what == 0:
 		w.adjust(asks)
 	case what == 1:
-		w.release(asks)
+		asks = w.release(asks)
+	case what == 2 && w.leasing(asks):
+		asks = w.renew(asks)
 	default:
 		w.take(asks)
 	}
@@ -166,7 +169,7 @@ func (w *twins) ask(numbers []*limiter.Limit) limiter.Ask {
 	if w.rng.IntN(8) == 0 {
 		l = numbers[w.rng.IntN(len(numbers))]
 	}
-	a := limiter.Ask{Limit: l, Key: "k", Cost: 1, Lease: string(rune('a' + w.rng.IntN(12)))}
+	a := limiter.Ask{Limit: l, Key: "k", Cost: 1, Lease: leaseName(w.rng.IntN(leaseNames))}
 	switch w.rng.IntN(8) {
 	case 0:
 		a.Cost = 0
@@ -233,8 +236,10 @@ func (w *twins) adjust(asks []limiter.Ask) {
 	}
 }
 
-func (w *twins) release(asks []limiter.Ask) {
+// release gives leases back, several of a state in one call.
+func (w *twins) release(asks []limiter.Ask) []limiter.Ask {
 	now := limiter.At(w.now)
+	asks = w.crowd(asks)
 	for i := range asks {
 		a := &asks[i]
 		s := stateOf(a.Limit, a.Key)
@@ -243,6 +248,43 @@ func (w *twins) release(asks []limiter.Ask) {
 	if err := w.store.Release(context.Background(), asks); err != nil {
 		w.t.Fatal(err)
 	}
+	return asks
 }
+
+// renew renews leases, several of a state in one call.
+func (w *twins) renew(asks []limiter.Ask) []limiter.Ask {
+	now := limiter.At(w.now)
+	asks = w.crowd(asks)
+	for i := range asks {
+		a := &asks[i]
+		s := stateOf(a.Limit, a.Key)
+		w.kept[s], _ = algorithm.Renew(algorithm.Of(a.Limit.Algorithm), now, w.kept[s], a)
+	}
+	if err := w.store.(limiter.Renewer).Renew(context.Background(), asks); err != nil {
+		w.t.Fatal(err)
+	}
+	return asks
+}
+
+// leasing reports whether any of the asks is for a lease.
+func (w *twins) leasing(asks []limiter.Ask) bool {
+	return slices.ContainsFunc(asks, func(a limiter.Ask) bool { return a.Limit.Algorithm == limiter.InFlight })
+}
+
+// crowd puts a few leases of its state, each once, in the place of every ask.
+func (w *twins) crowd(asks []limiter.Ask) []limiter.Ask {
+	var all []limiter.Ask
+	for _, a := range asks {
+		for _, n := range w.rng.Perm(leaseNames)[:1+w.rng.IntN(4)] {
+			a.Lease = leaseName(n)
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+const leaseNames = 12
+
+func leaseName(n int) string { return string(rune('a' + n)) }
 
 func stateOf(l *limiter.Limit, key string) state { return state{l.Zone, key} }
