@@ -97,7 +97,7 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	for want, r := range map[string]*Request{"rule 2": refused, "": passed} {
 		name := ""
 		match := func() {
-			if hit := set.first(r, noon, sc); hit != nil {
+			if hit := set.first(&set.refuse, r, noon, sc); hit != nil {
 				name = hit.Name
 			}
 			if !sc.reset() {

@@ -15,6 +15,9 @@ type compiled struct {
 	conditions []condition
 	// ranges of the client's address; nil if it does not matter.
 	ranges []netip.Prefix
+	// agents are names, in lower case, of which the user agent must have one; nil if it
+	// does not matter. The index sees to it.
+	agents []string
 	// within is ranges as a set, for a rule that is not found by address.
 	within *Prefixes
 }
@@ -65,7 +68,7 @@ func compile(r *Rule, s *slots) (*compiled, error) {
 		}
 		note(c.add(f, l, s))
 	}
-	if len(problems) == 0 && len(c.conditions) == 0 && c.ranges == nil && r.Source == AnySource {
+	if len(problems) == 0 && len(c.conditions) == 0 && c.ranges == nil && c.agents == nil && r.Source == AnySource {
 		note(errors.New("matches every request: name at least one field that does not"))
 	}
 	slices.SortStableFunc(c.conditions, func(a, b condition) int { return cmp.Compare(len(a.globs), len(b.globs)) })
@@ -77,9 +80,14 @@ func (c *compiled) add(f *Field, l look, s *slots) error {
 	if len(f.Patterns) == 0 {
 		return fmt.Errorf("%s: must have a pattern", f.label())
 	}
-	if l.kind == address {
-		ranges, err := parseRanges(f)
-		c.ranges = ranges
+	var err error
+	switch l.kind {
+	case address:
+		c.ranges, err = parseRanges(f)
+		return err
+	case agent:
+		s.of(userAgent)
+		c.agents, err = parseAgents(f)
 		return err
 	}
 	var globs []*glob

@@ -16,7 +16,8 @@ type Request struct {
 	Host string
 	// URL is path and query as they were sent.
 	URL string
-	// Path as files are looked up by: decoded and cleaned.
+	// Path as files are looked up by: decoded and cleaned. A slash at its end is kept
+	// here, and rules see it with and without.
 	Path string
 	// Query as it was sent, without the question mark.
 	Query string
@@ -35,6 +36,7 @@ const (
 	address kind = iota // Client, against ranges
 	text                // one of the request's texts, against patterns
 	header              // the values of a header, against patterns
+	agent               // the user agent, for the names in it
 )
 
 // A look is one thing that a rule may look at: a row of the table.
@@ -45,6 +47,9 @@ type look struct {
 	header string
 	// fold makes upper and lower case of ASCII letters equal.
 	fold bool
+	// slash makes a value that ends in a slash count without it as well: /a.php/ may be
+	// the file /a.php.
+	slash bool
 	// empty allows the empty pattern: elsewhere it could never match.
 	empty bool
 	// check, if any, refuses what can never match and brings the pattern to the
@@ -56,13 +61,17 @@ type look struct {
 var looks = []look{
 	{name: "host", kind: text, fold: true, check: checkHost},
 	{name: "url", kind: text, check: checkSlash},
-	{name: "path", kind: text, check: checkPath},
+	{name: "path", kind: text, check: checkPath, slash: true},
 	{name: "query", kind: text, empty: true, check: checkQuery},
 	{name: "method", kind: text, fold: true},
 	{name: "client_ip", kind: address},
-	{name: "user_agent", kind: header, header: "User-Agent", fold: true, empty: true},
+	userAgent,
+	{name: "agent", kind: agent},
 	{name: "header", kind: header, empty: true},
 }
+
+// userAgent is the row of a field whose values are also where agents are looked for.
+var userAgent = look{name: "user_agent", kind: header, header: "User-Agent", fold: true, empty: true}
 
 // valueOf returns the text of a field and whether the request has it. It is a switch,
 // and not a function in each row, so that requests can stay on the stack.

@@ -39,7 +39,7 @@ func (r *Rule) String() string {
 		pair("source", r.Source.String())
 	}
 	if r.Action != 0 {
-		pair("action", strconv.Itoa(r.Action))
+		pair("action", r.Action.String())
 	}
 	if !r.Expires.IsZero() {
 		pair("expires", r.Expires.UTC().Format(time.RFC3339Nano))
@@ -100,9 +100,7 @@ func (r *Rule) set(word, value string, given map[string]bool) error {
 	case "source":
 		r.Source, err = ParseSource(value)
 	case "action":
-		if r.Action, err = strconv.Atoi(value); err != nil || r.Action == 0 {
-			err = fmt.Errorf("must be a status from 400 to 599, got %q", value)
-		}
+		r.Action, err = ParseAction(value)
 	case "expires":
 		if r.Expires, err = time.Parse(time.RFC3339Nano, value); err != nil {
 			err = fmt.Errorf("must be a time as in RFC 3339, got %q", value)

@@ -46,10 +46,10 @@ func TestParseRuleErrors(t *testing.T) {
 		{"mode", "x path=/a mode=log", `rule "x": mode: must be enforce, dry_run or off, got "log"`},
 		{"mode twice", "x path=/a mode=off mode=off", `rule "x": mode: is given twice`},
 		{"source", "x path=/a source=smtp", `rule "x": source: must be any, http, websocket or job, got "smtp"`},
-		{"action", "x path=/a action=none", `rule "x": action: must be a status from 400 to 599, got "none"`},
-		{"action range", "x path=/a action=200", `rule "x": action: must be a status from 400 to 599, got 200`},
+		{"action", "x path=/a action=none", `rule "x": action: must be a status from 400 to 599, abort, tarpit or mark, got "none"`},
+		{"action range", "x path=/a action=200", `rule "x": action: must be a status from 400 to 599, abort, tarpit or mark, got 200`},
 		{"expires", "x path=/a expires=1h", `rule "x": expires: must be a time as in RFC 3339, got "1h"`},
-		{"field", "x pth=/a", `rule "x": no field "pth": a rule may look at host, url, path, query, method, client_ip, user_agent, header`},
+		{"field", "x pth=/a", `rule "x": no field "pth": a rule may look at host, url, path, query, method, client_ip, user_agent, agent, header`},
 		{"checked", "x client_ip=10.0.0.0/33", `rule "x": client_ip: "10.0.0.0/33": must have a length from 0 to 32 after the slash`},
 	}
 	for _, tt := range tests {
@@ -67,6 +67,7 @@ func FuzzRuleText(f *testing.F) {
 	f.Add("scrapers user_agent=*bot* path=/w/* mode=dry_run", "path", "", "/a", "note")
 	f.Add(`"a b" header:x-a="\xff" query="" expires=2026-11-30T00:00:00+01:00`, "header", "X-Y", " ", "#")
 	f.Add("#x client_ip=::1 source=job action=404", "client_ip", "", "10.0.0.0/8", "=")
+	f.Add("x host=a action=tarpit", "path", "", "/", "abort")
 	f.Add("x host=a url=*b method=GET", "query", "", "", "\"")
 	f.Add("x host=a host=b path=/ host=c", "user_agent", "", "a\nb", "é")
 	f.Fuzz(func(t *testing.T, line, field, headerName, pattern, name string) {

@@ -3,11 +3,13 @@ package blocklist
 import "hash/maphash"
 
 // An index finds the few rules that can match a request, so that a request is not
-// held against each of them. Every rule is found in one way: by its addresses, by the
-// literal bytes in the patterns of one of its fields, or, when it has neither, always.
+// held against each of them. Every rule is found in one way: by its agents, by the
+// literal bytes in the patterns of one of its fields, by its addresses, or, when it has none
+// of these, always.
 type index struct {
 	ranges rangeIndex
 	texts  []*textIndex
+	agents agentIndex
 	always []int32
 	// groups are the rules that texts find by the same bytes. A text may hold those
 	// bytes a thousand times, and thousands of rules may ask for them: so that the one is not
@@ -23,6 +25,11 @@ func (ix *index) find(r *Request, s *slots, sc *scratch) {
 			t.find(value, sc)
 		}
 	}
+	if len(ix.agents.label) > 0 {
+		for _, value := range sc.values(r, s, ix.agents.slot) {
+			ix.agents.find(value, sc)
+		}
+	}
 	for _, g := range sc.groups.numbers {
 		for _, id := range ix.groups[g] {
 			sc.candidates.add(id)
@@ -36,12 +43,15 @@ func (ix *index) find(r *Request, s *slots, sc *scratch) {
 
 // newIndex builds the index and tells the rules that are not found by their addresses
 // to look at them.
-func newIndex(rules []*compiled) *index {
+func newIndex(rules []*compiled, s *slots) *index {
 	ix := new(index)
 	bySlot := make(map[int]*textIndex)
 	for id, c := range rules {
 		best := c.selective()
 		switch {
+		case c.agents != nil:
+			ix.agents.slot = s.of(userAgent)
+			ix.agents.add(ix, int32(id), c.agents)
 		case best != nil:
 			t := bySlot[best.slot]
 			if t == nil {
@@ -64,6 +74,7 @@ func newIndex(rules []*compiled) *index {
 		}
 	}
 	ix.ranges.build()
+	ix.agents.build()
 	for _, t := range ix.texts {
 		t.build(ix)
 	}

@@ -1,6 +1,7 @@
 package blocklist
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -26,7 +27,7 @@ func plainField(f *Field, q *Request) bool {
 		return true
 	}
 	values := map[string][]string{
-		"host": {q.Host}, "url": {q.URL}, "path": {q.Path}, "query": {q.Query}, "method": {q.Method},
+		"host": {q.Host}, "url": {q.URL}, "path": {q.Path, cmp.Or(strings.TrimSuffix(q.Path, "/"), "/")}, "query": {q.Query}, "method": {q.Method},
 		"user_agent": q.Header["User-Agent"], "header": q.Header[f.Header],
 	}[f.Name]
 	fold := f.Name == "host" || f.Name == "method" || f.Name == "user_agent"
@@ -52,23 +53,19 @@ func plainField(f *Field, q *Request) bool {
 var plainGlobs = make(map[string]*regexp.Regexp)
 
 func plainHits(rules []Rule, q *Request, now time.Time) string {
-	var dry string
+	var mark, dry []string
 	for i := range rules {
 		switch r := &rules[i]; {
 		case r.Mode == Off || !plainMatch(r, q, now):
-		case r.Mode == Enforce:
+		case r.Mode == DryRun:
+			dry = append(dry, "dry "+r.Name)
+		case r.Action != Mark:
 			return r.Name
+		case mark == nil:
+			mark = []string{r.Name}
 		}
 	}
-	for i := range rules {
-		if r := &rules[i]; r.Mode == DryRun && plainMatch(r, q, now) {
-			if dry != "" {
-				dry += ", "
-			}
-			dry += "dry " + r.Name
-		}
-	}
-	return dry
+	return strings.Join(append(mark, dry...), ", ")
 }
 
 func TestSetAgainstPlainLoop(t *testing.T) {
@@ -120,6 +117,8 @@ func randomRules(random *rand.Rand, n int) []Rule {
 		r := Rule{
 			Name: fmt.Sprintf("r%d", len(rules)),
 			Mode: pick(random, Enforce, Enforce, DryRun, DryRun, DryRun, Off),
+			// Only what marks goes another way than the rest.
+			Action: pick(random, 0, 404, Abort, Mark, Mark),
 		}
 		if random.IntN(3) == 0 {
 			r.Expires = noon.Add(time.Duration(random.IntN(3)) * time.Second)
@@ -162,7 +161,7 @@ func randomRequest(random *rand.Rand) *Request {
 	text := func() string { return word(random, "aaBb") + word(random, "ab") }
 	q := &Request{
 		Source: pick(random, HTTP, WebSocket),
-		Host:   "a" + text(), URL: "/" + text(), Path: "/" + text(), Query: text(), Method: "b" + text(),
+		Host:   "a" + text(), URL: "/" + text(), Path: "/" + text() + pick(random, "", "", "/"), Query: text(), Method: "b" + text(),
 		Header: map[string][]string{},
 	}
 	if random.IntN(8) > 0 {

@@ -12,7 +12,10 @@
 // has no such value. Any other pattern needs a value to match. A query is always there: without
 // parameters it is empty, and the empty pattern means just that.
 //
-// Addresses are no patterns but addresses and CIDR ranges, see [ParsePrefix].
+// Addresses are no patterns but addresses and CIDR ranges, see [ParsePrefix]. Agents are
+// names, in any case, that stand in the user agent as whole words: GPTBot is in
+// "Mozilla/5.0 (compatible; GPTBot/1.2)", and neither git nor hub is in "github".
+// Thousands of them cost no more than one.
 //
 // The package knows nothing of Caddy: a web server, a worker of background jobs and a
 // command-line tool ask it alike.
@@ -52,8 +55,9 @@ type Rule struct {
 	Fields []Field
 	// Expires is when the rule ends; zero for never.
 	Expires time.Time
-	// Action is the status of the refusal, 400 to 599. Default 0: the caller chooses.
-	Action int
+	// Action is what becomes of the request. Default: a refusal with a status of the
+	// caller's choice.
+	Action Action
 	// Note is for people.
 	Note string
 }
@@ -61,11 +65,12 @@ type Rule struct {
 // A Field is one thing that a rule looks at.
 type Field struct {
 	// Name is the field's word: host, url, path, query, method, client_ip,
-	// user_agent or header.
+	// user_agent, agent or header.
 	Name string
 	// Header is the name of the header, in any case; only for the field header.
 	Header string
-	// Patterns of which any one must match any one of the request's values.
+	// Patterns of which any one must match any one of the request's values; for the
+	// field agent, names.
 	Patterns []string
 }
 
@@ -74,7 +79,7 @@ type Mode uint8
 
 // The modes, strictest first.
 const (
-	Enforce Mode = iota // the request is refused
+	Enforce Mode = iota // the rule's action is taken
 	DryRun              // the match is reported and the request passes
 	Off                 // the rule is kept, and not looked at
 )
@@ -156,8 +161,8 @@ func (r *Rule) checkPlain() error {
 	if int(r.Source) >= len(sources) {
 		problems = append(problems, fmt.Errorf("source: no source %d", r.Source))
 	}
-	if r.Action != 0 && (r.Action < 400 || r.Action > 599) {
-		problems = append(problems, fmt.Errorf("action: must be a status from 400 to 599, got %d", r.Action))
+	if err := r.Action.check(); err != nil {
+		problems = append(problems, fmt.Errorf("action: %w", err))
 	}
 	if year := r.Expires.UTC().Year(); !r.Expires.IsZero() && (year < 0 || year > 9999) {
 		problems = append(problems, fmt.Errorf("expires: year %d is out of range", year))

@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		// L134: a lone star would block everybody.
 		{"star", one("user_agent", "*bot*", "*"), []string{"matches every request: name at least one field that does not"}},
 		{"stars", one("path", "***"), []string{"matches every request: name at least one field that does not"}},
-		{"unknown", one("referer", "x"), []string{`no field "referer": a rule may look at host, url, path, query, method, client_ip, user_agent, header`}},
+		{"unknown", one("referer", "x"), []string{`no field "referer": a rule may look at host, url, path, query, method, client_ip, user_agent, agent, header`}},
 		{"twice", fields(Field{Name: "path", Patterns: []string{"/a"}}, Field{Name: "path", Patterns: []string{"/b"}}), []string{"path: is given twice"}},
 		{
 			"header twice", fields(Field{Name: "header", Header: "x-a", Patterns: []string{"1"}}, Field{Name: "header", Header: "X-A", Patterns: []string{"2"}}),
@@ -55,7 +55,7 @@ func TestCheck(t *testing.T) {
 			},
 			[]string{
 				"note: must be one line of printable text", "mode: no mode 9", "source: no source 9",
-				"action: must be a status from 400 to 599, got 302", "expires: year 10000 is out of range",
+				"action: must be a status from 400 to 599, abort, tarpit or mark, got 302", "expires: year 10000 is out of range",
 				`client_ip: "a": must be an address or a CIDR range`, `client_ip: "b": must be an address or a CIDR range`,
 				`path: "a" must begin with / or *`, `path: "` + strings.Repeat("*a", 17) + `" must have at most 16 stars, got 17`,
 			},

@@ -1,5 +1,7 @@
 package blocklist
 
+import "strings"
+
 // A scratch is the room in which one request is matched. Sets keep theirs in a pool, so
 // that matching allocates nothing.
 type scratch struct {
@@ -36,6 +38,9 @@ func (sc *scratch) values(r *Request, s *slots, slot int) [][]byte {
 		}
 	} else if value, ok := r.valueOf(l.name); ok {
 		v.add(value, l.fold)
+		if file := strings.TrimSuffix(value, "/"); l.slash && file != value && file != "" {
+			v.add(file, l.fold)
+		}
 	}
 	return v.texts
 }
@@ -64,12 +69,15 @@ type bag struct {
 // newBag returns a bag for numbers below most.
 func newBag(most int) bag { return bag{seen: make([]uint64, (most+63)/64)} }
 
-func (b *bag) add(n int32) {
+// add reports whether the number was not in the bag before.
+func (b *bag) add(n int32) bool {
 	word, bit := n/64, uint64(1)<<(n%64)
-	if b.seen[word]&bit == 0 {
-		b.seen[word] |= bit
-		b.numbers = append(b.numbers, n)
+	if b.seen[word]&bit != 0 {
+		return false
 	}
+	b.seen[word] |= bit
+	b.numbers = append(b.numbers, n)
+	return true
 }
 
 func (b *bag) clear() {

@@ -74,6 +74,11 @@ func TestMatch(t *testing.T) {
 		{"path", "x path=/w/*", typical(), true},
 		{"path in other case", "x path=/W/*", typical(), false},
 		{"path as it was sent", "x path=*%69*", typical(), false},
+		{"slash behind a file", "x path=*.php", &Request{Path: "/w/index.php/"}, true},
+		{"slash behind a folder", "x path=/w", &Request{Path: "/w/"}, true},
+		{"folder's slash", "x path=/w/", &Request{Path: "/w/"}, true},
+		{"slash that is not there", "x path=/w/", &Request{Path: "/w"}, false},
+		{"nothing but a slash", "x path=/", &Request{Path: "/"}, true},
 		{"short pattern", "x path=/w*", typical(), true},
 		{"whole path", "x path=/w/index.php", typical(), true},
 		{"url as it was sent", "x url=/w/%69*edit", typical(), true},
@@ -159,7 +164,7 @@ func TestMatchOrder(t *testing.T) {
 	}
 }
 
-// Row B16: a rule ends by itself, and the next one counts.
+// Rows B13, B16, B17, L124: a rule ends by itself, and others that match as well go on.
 func TestMatchHonoursExpiry(t *testing.T) {
 	set := newSet(t,
 		"a client_ip=198.51.100.7 expires=2026-11-30T12:00:01Z",
@@ -261,7 +266,7 @@ func TestMatchOfOftenRepeatedBytes(t *testing.T) {
 	r := typical()
 	r.Header["User-Agent"] = append(slices.Repeat([]string{"greedybot"}, 1_000), strings.Repeat("greedybot", 1_000))
 	sc := set.pool.Get().(*scratch)
-	for _, text := range set.enforce.index.texts {
+	for _, text := range set.refuse.index.texts {
 		for _, value := range sc.values(r, &set.slots, text.slot) {
 			text.find(value, sc)
 		}

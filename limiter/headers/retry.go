@@ -12,22 +12,20 @@ import (
 // RetryAfter sets Retry-After (RFC 9110, section 10.2.3) to wait in whole seconds,
 // rounded up and at least 1, and returns that number. For [limiter.Never] it sets
 // nothing, since no waiting helps, and returns 0.
-//
-// A jitter above 0 lengthens the wait at random by up to this fraction of it, never
-// shortens it, so that clients refused together do not all come back together.
-func RetryAfter(h http.Header, wait time.Duration, jitter float64) int64 {
+func RetryAfter(h http.Header, wait time.Duration) int64 {
 	if wait == limiter.Never {
 		return 0
 	}
-	n := max(1, seconds(lengthen(wait, jitter)))
+	n := max(1, seconds(wait))
 	h["Retry-After"] = []string{strconv.FormatInt(n, 10)}
 	return n
 }
 
-// lengthen adds a random part of wait, up to the fraction jitter of it. The random
-// numbers are those of the runtime, which every goroutine may draw at once.
-func lengthen(wait time.Duration, jitter float64) time.Duration {
-	if jitter <= 0 || wait <= 0 {
+// Lengthen adds to wait, at random, up to the fraction jitter of it, so that clients
+// refused together do not all come back together. It never shortens a wait, and leaves
+// [limiter.Never] alone. Every goroutine may call it at once.
+func Lengthen(wait time.Duration, jitter float64) time.Duration {
+	if jitter <= 0 || wait <= 0 || wait == limiter.Never {
 		return wait
 	}
 	longest := limiter.Never - 1

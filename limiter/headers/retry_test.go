@@ -29,7 +29,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 	for _, tt := range tests {
 		h := http.Header{}
-		got := RetryAfter(h, tt.wait, 0)
+		got := RetryAfter(h, tt.wait)
 		if text := strconv.FormatInt(tt.want, 10); got != tt.want || h.Get("Retry-After") != text {
 			t.Errorf("%v: got %d and %q, want %d", tt.wait, got, h.Get("Retry-After"), tt.want)
 		}
@@ -39,7 +39,7 @@ func TestRetryAfter(t *testing.T) {
 // TestRetryAfterNever: L35, whoever can never pass is not told to try again.
 func TestRetryAfterNever(t *testing.T) {
 	h := http.Header{}
-	if got := RetryAfter(h, limiter.Never, 0.5); got != 0 || len(h) > 0 {
+	if got := RetryAfter(h, Lengthen(limiter.Never, 0.5)); got != 0 || len(h) > 0 {
 		t.Errorf("got %d and %v, want nothing", got, h)
 	}
 }
@@ -54,7 +54,7 @@ func TestRetryAfterJitter(t *testing.T) {
 		seen[i] = map[int64]bool{}
 		wg.Go(func() {
 			for range 1000 {
-				seen[i][RetryAfter(http.Header{}, wait, jitter)] = true
+				seen[i][RetryAfter(http.Header{}, Lengthen(wait, jitter))] = true
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func TestRetryAfterJitter(t *testing.T) {
 
 func TestRetryAfterJitterOfHugeWait(t *testing.T) {
 	for range 100 {
-		if got := RetryAfter(http.Header{}, math.MaxInt64-1, 1); got != 9223372037 {
+		if got := RetryAfter(http.Header{}, Lengthen(math.MaxInt64-1, 1)); got != 9223372037 {
 			t.Fatalf("got %d, want the longest wait", got)
 		}
 	}
