@@ -7,7 +7,9 @@ package redistest
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -31,8 +33,12 @@ type Options struct {
 	Password string
 	// Unix adds a socket, see [Server.Socket].
 	Unix bool
+	// TLS makes the server speak TLS only, and want a certificate of its clients.
+	TLS *Certificates
 	// Config holds more lines of redis.conf, such as "maxmemory 1mb".
 	Config []string
+
+	sentinel bool // not a server but a sentinel
 }
 
 // A Server is one redis-server process, or will be after a restart. Its methods are
@@ -42,6 +48,7 @@ type Server struct {
 	opts Options
 	dir  string
 	port int
+	bus  int // where nodes of a cluster talk to each other; 0 if it is none
 	proc *exec.Cmd
 	done chan struct{} // closed when proc has ended
 }
@@ -77,6 +84,9 @@ func Reserve(t testing.TB, o Options) *Server {
 // Addr returns the server's host and port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
+// Port returns the server's port.
+func (s *Server) Port() string { return strconv.Itoa(s.port) }
+
 // Socket returns the path of the server's socket, if it has one.
 func (s *Server) Socket() string { return filepath.Join(s.dir, "redis.sock") }
 
@@ -105,6 +115,9 @@ func (s *Server) Launch() {
 	}
 	defer log.Close()
 	s.proc = exec.Command("redis-server", conf)
+	if s.opts.sentinel {
+		s.proc.Args = append(s.proc.Args, "--sentinel")
+	}
 	s.proc.Dir, s.proc.Stdout, s.proc.Stderr = s.dir, log, log
 	if err := s.proc.Start(); err != nil {
 		s.t.Fatal(err)
@@ -117,13 +130,28 @@ func (s *Server) Launch() {
 }
 
 func (s *Server) config() string {
+	port := "port "
+	if s.opts.TLS != nil {
+		port = "port 0\ntls-port "
+	}
 	lines := []string{
 		"bind 127.0.0.1",
-		"port " + strconv.Itoa(s.port),
+		port + strconv.Itoa(s.port),
 		"dir " + strconv.Quote(s.dir),
-		`save ""`,
-		"appendonly no",
 		"daemonize no",
+	}
+	if !s.opts.sentinel {
+		lines = append(lines, `save ""`, "appendonly no")
+	}
+	if c := s.opts.TLS; c != nil {
+		lines = append(lines,
+			"tls-ca-cert-file "+strconv.Quote(c.CA),
+			"tls-cert-file "+strconv.Quote(c.Cert),
+			"tls-key-file "+strconv.Quote(c.Key),
+			"tls-replication yes", "tls-cluster yes")
+	}
+	if s.bus != 0 {
+		lines = append(lines, "cluster-enabled yes", "cluster-port "+strconv.Itoa(s.bus))
 	}
 	if s.opts.Password != "" {
 		lines = append(lines, "requirepass "+strconv.Quote(s.opts.Password))
@@ -183,27 +211,72 @@ func (s *Server) Do(command string) string {
 	return reply
 }
 
+// List sends one command as Do does, and returns the strings of its reply.
+func (s *Server) List(command string) []string {
+	s.t.Helper()
+	c, r, err := s.session()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close()
+	head, err := roundTrip(c, r, command)
+	n, err2 := strconv.Atoi(strings.TrimPrefix(head, "*"))
+	if err != nil || err2 != nil {
+		s.t.Fatalf("redis-server: %s: got %q, %v", command, head, err)
+	}
+	all := make([]string, max(n, 0))
+	for i := range all {
+		if all[i], err = readReply(r); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return all
+}
+
 // try sends commands as a person at a terminal would (Redis calls them inline).
 func (s *Server) try(command string) (string, error) {
-	c, err := net.DialTimeout("tcp", s.Addr(), time.Second)
+	c, r, err := s.session()
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
+	return roundTrip(c, r, command)
+}
+
+// session returns a connection that has given the password.
+func (s *Server) session() (net.Conn, *bufio.Reader, error) {
+	c, err := s.dial()
+	if err != nil {
+		return nil, nil, err
+	}
 	c.SetDeadline(time.Now().Add(patience))
 	r := bufio.NewReader(c)
 	if s.opts.Password != "" {
 		if reply, err := roundTrip(c, r, "AUTH "+s.opts.Password); err != nil || reply != "+OK" {
-			return reply, err
+			c.Close()
+			return nil, nil, fmt.Errorf("AUTH: %q, %w", reply, err)
 		}
 	}
-	return roundTrip(c, r, command)
+	return c, r, nil
+}
+
+func (s *Server) dial() (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: time.Second}
+	if s.opts.TLS != nil {
+		return tls.DialWithDialer(dialer, "tcp", s.Addr(), s.opts.TLS.client())
+	}
+	return dialer.Dial("tcp", s.Addr())
 }
 
 func roundTrip(c net.Conn, r *bufio.Reader, command string) (string, error) {
 	if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {
 		return "", err
 	}
+	return readReply(r)
+}
+
+// readReply reads a reply, of a list only its first line.
+func readReply(r *bufio.Reader) (string, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
 		return "", err
@@ -216,15 +289,11 @@ func roundTrip(c net.Conn, r *bufio.Reader, command string) (string, error) {
 	if err != nil || size < 0 {
 		return "", err
 	}
-	text := make([]byte, size)
-	for n := 0; n < size; {
-		m, err := r.Read(text[n:])
-		if err != nil {
-			return "", err
-		}
-		n += m
+	text := make([]byte, size+len("\r\n"))
+	if _, err := io.ReadFull(r, text); err != nil {
+		return "", err
 	}
-	return string(text), nil
+	return string(text[:size]), nil
 }
 
 func (s *Server) log() string {

@@ -14,18 +14,20 @@ func TestOptions(t *testing.T) {
 		o    Options
 		want string // of the error
 	}{
-		{"host and port", Options{Address: "localhost:6379"}, ""},
-		{"an IPv6 address", Options{Address: "[::1]:6379"}, ""},
-		{"a URL", Options{Address: "redis://user:secret@redis.example:6380/2"}, ""},
-		{"TLS", Options{Address: "rediss://redis.example"}, ""},
-		{"a socket", Options{Address: "unix:///run/redis.sock?db=1"}, ""},
-		{"no address", Options{}, "address: must be host:port or a URL"},
-		{"no port", Options{Address: "localhost"}, "address: must be host:port or a URL"},
-		{"another scheme", Options{Address: "http://localhost"}, "address: must be host:port or a redis://"},
-		{"a password that breaks the URL", Options{Address: "redis://user:sec/ret@localhost:6379"}, "address: must be host:port or a redis://"},
-		{"a negative timeout", Options{Address: "localhost:6379", Timeout: -1}, "timeout: must not be negative"},
-		{"a negative pool", Options{Address: "localhost:6379", PoolSize: -1}, "pool_size: must not be negative"},
-		{"braces", Options{Address: "localhost:6379", Prefix: "{weir}"}, "prefix: must not contain braces"},
+		{"host and port", Options{Addresses: []string{"localhost:6379"}}, ""},
+		{"an IPv6 address", Options{Addresses: []string{"[::1]:6379"}}, ""},
+		{"a URL", Options{Addresses: []string{"redis://user:secret@redis.example:6380/2"}}, ""},
+		{"TLS", Options{Addresses: []string{"rediss://redis.example"}}, ""},
+		{"a socket", Options{Addresses: []string{"unix:///run/redis.sock?db=1"}}, ""},
+		{"no address", Options{}, "address: there is none"},
+		{"no port", Options{Addresses: []string{"localhost"}}, "address: must be host:port or a URL"},
+		{"another scheme", Options{Addresses: []string{"http://localhost"}}, "address: must be host:port or a redis://"},
+		{"a password that breaks the URL", Options{Addresses: []string{"redis://user:sec/ret@localhost:6379"}}, "address: must be host:port or a redis://"},
+		{"a password without a URL", Options{Addresses: []string{"user:secret@localhost:6379"}}, "address: must be a URL"},
+		{"a password as a host", Options{Addresses: []string{"secret@localhost:6379"}}, "address: must be a URL"},
+		{"a negative timeout", Options{Addresses: []string{"localhost:6379"}, Timeout: -1}, "timeout: must not be negative"},
+		{"a negative pool", Options{Addresses: []string{"localhost:6379"}, PoolSize: -1}, "pool_size: must not be negative"},
+		{"braces", Options{Addresses: []string{"localhost:6379"}, Prefix: "{weir}"}, "prefix: must not contain braces"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := New(c.o)
@@ -62,12 +64,12 @@ func TestConnections(t *testing.T) {
 		want string // of the error
 	}{
 		{"password", Options{Password: "sesame"}, ""},
-		{"password in the URL", Options{Address: "redis://:sesame@" + s.Addr()}, ""},
-		{"password over the URL's", Options{Address: "redis://:wrong@" + s.Addr(), Password: "sesame"}, ""},
+		{"password in the URL", Options{Addresses: []string{"redis://:sesame@" + s.Addr()}}, ""},
+		{"password over the URL's", Options{Addresses: []string{"redis://:wrong@" + s.Addr()}, Password: "sesame"}, ""},
 		{"user", Options{Username: "gate", Password: "open"}, ""},
-		{"user and database in the URL", Options{Address: "redis://gate:open@" + s.Addr() + "/7"}, ""},
-		{"socket", Options{Address: socket + ":sesame@" + s.Socket()}, ""},
-		{"socket and database", Options{Address: socket + s.Socket() + "?db=2", Password: "sesame"}, ""},
+		{"user and database in the URL", Options{Addresses: []string{"redis://gate:open@" + s.Addr() + "/7"}}, ""},
+		{"socket", Options{Addresses: []string{socket + ":sesame@" + s.Socket()}}, ""},
+		{"socket and database", Options{Addresses: []string{socket + s.Socket() + "?db=2"}, Password: "sesame"}, ""},
 		{"no password", Options{}, "it wants a password"},
 		{"wrong password", Options{Password: "hunter2"}, "it refuses the user or password"},
 		{"wrong user", Options{Username: "hunter2", Password: "open"}, "it refuses the user or password"},

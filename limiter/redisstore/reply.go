@@ -11,7 +11,7 @@ import (
 
 // What goes to the scripts and comes from them is packed, since on the server each single
 // argument and number costs as much as a decision. The forms stand at the head of
-// take.lua, adjust.lua and release.lua.
+// take.lua, adjust.lua and lease.lua.
 
 // Kinds of asks, as take.lua names them.
 const (
@@ -20,6 +20,7 @@ const (
 	lookingAsk
 	hopelessAsk
 	hopelessShadow
+	late // is added to a plain ask or a shadow of a request that was refused elsewhere
 )
 
 const (
@@ -28,7 +29,7 @@ const (
 )
 
 // appendAsk packs an ask for take.lua.
-func appendAsk(b []byte, kind int, a *limiter.Ask) []byte {
+func appendAsk(b []byte, kind int, a *limiter.Ask, refused bool) []byte {
 	cost, what := a.Cost, plainAsk
 	switch {
 	case kind == inFlight && cost > 0:
@@ -46,6 +47,9 @@ func appendAsk(b []byte, kind int, a *limiter.Ask) []byte {
 		if kind == inFlight {
 			cost = 0
 		}
+	}
+	if refused && what <= shadowAsk {
+		what += late
 	}
 	twin := kinds[kind].twin
 	b = append(b, kinds[twin].letter, byte(what))
@@ -68,13 +72,6 @@ func appendChange(b []byte, kind int, c *limiter.Change) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(int32(delta)))
 	b = appendNumbers(b, twin, c.Limit, "")
 	return append7(b, int64(c.Spent))
-}
-
-// appendLease packs a lease for release.lua.
-func appendLease(b []byte, a *limiter.Ask) []byte {
-	var name [8]byte
-	copy(name[:], a.Lease)
-	return append(append7(b, micros(a.Limit.Window)), name[:]...)
 }
 
 // appendNumbers packs what a twin counts by: a 4, b 7, c 4, d 4.

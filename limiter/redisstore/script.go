@@ -19,8 +19,8 @@ var (
 	takeLua string
 	//go:embed adjust.lua
 	adjustLua string
-	//go:embed release.lua
-	releaseLua string
+	//go:embed lease.lua
+	leaseLua string
 )
 
 // A script is a text that the server runs, and its name there.
@@ -43,7 +43,7 @@ type scripts [1 << len(kinds)]atomic.Pointer[script]
 var (
 	takeScripts   scripts
 	adjustScripts scripts
-	releaseScript = newScript(join(releaseLua, algorithm.Twin("in_flight", true)))
+	leaseScript   = newScript(join(leaseLua, algorithm.Twin("in_flight", true)))
 )
 
 func takeScript(s set) *script {

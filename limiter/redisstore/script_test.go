@@ -14,7 +14,7 @@ func TestScripts(t *testing.T) {
 		"take_sliding_window": takeScript(1 << slidingWindow),
 		"take_all":            takeScript(all),
 		"adjust_all":          adjustScript(all),
-		"release":             releaseScript,
+		"lease":               leaseScript,
 	} {
 		path := filepath.Join("testdata", name+".lua")
 		if os.Getenv("UPDATE_GOLDEN") != "" {

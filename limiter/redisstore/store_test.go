@@ -114,7 +114,7 @@ func TestEveryKeyExpires(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	keys, err := store.client.Keys(background, "*").Result()
+	keys, err := only(store).Keys(background, "*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestEveryKeyExpires(t *testing.T) {
 		t.Errorf("only %d keys are kept: %q", len(keys), keys)
 	}
 	for _, key := range keys {
-		ttl := store.client.PTTL(background, key).Val()
+		ttl := only(store).PTTL(background, key).Val()
 		if key != "weir:secret" && (ttl <= 0 || ttl > 2*time.Hour+time.Second) {
 			t.Errorf("%s: lives for %s", key, ttl)
 		}
@@ -163,7 +163,7 @@ func TestStateSizes(t *testing.T) {
 	s := redistest.Start(t, redistest.Options{})
 	store := bared{open(t, s, Options{})}
 	usage := func(key string) int64 {
-		n, err := store.client.MemoryUsage(background, key).Result()
+		n, err := only(store.Store).MemoryUsage(background, key).Result()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestStateSizes(t *testing.T) {
 		}
 		key := store.names.build(store.hasher.Load(), kind, l, "k")
 		full := usage(key)
-		if err := store.client.Set(background, key, "", time.Hour).Err(); err != nil {
+		if err := only(store.Store).Set(background, key, "", time.Hour).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if n := full - usage(key); n > c.most {
@@ -214,7 +214,7 @@ func TestStoresApart(t *testing.T) {
 		{Secret: []byte("two")},
 		{Secret: []byte("two"), DB: 3},
 		{Secret: []byte("two"), Prefix: "two:"},
-		{Secret: []byte("two"), Address: "redis://" + s.Addr() + "/4"},
+		{Secret: []byte("two"), Addresses: []string{"redis://" + s.Addr() + "/4"}},
 		{ClearKeys: true},
 	} {
 		if r := take(t, open(t, s, o), l, "k", 1); !r.Allowed {

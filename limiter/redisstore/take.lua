@@ -2,7 +2,7 @@
 -- KEYS: a key an ask. ARGV[1], an ask: algorithm 1 | kind 1 | cost 4 | a 4 | b 7 | c 4 | d 4, the
 -- algorithm's numbers, then longest_us 7 (see refuse.go) | ceiling_us 7.
 -- Kinds: 0 plain, 1 shadow, 2 one that only looks, 3 one that can never pass, 4 a shadow that can
--- never pass.
+-- never pass, 5 and 6 as 0 and 1 of a request that was refused elsewhere.
 -- Returns now 7, then an ask: remaining 4 (signed) | reset_us 7 | wait_us 7.
 
 local refused = false
@@ -15,7 +15,11 @@ local function step(i, at)
   local key, peek, spend = KEYS[i], nil, nil
   -- CHOOSE peek, spend
   local wait, remaining, reset, ahead, s1, s2, s3, s4, s5 = peek(key, cost, a, b, c, d)
-  if kind == 0 and wait > 0 or kind == 3 then refused = true end
+  if kind == 0 and wait > 0 or kind == 3 then
+    refused = true
+  elseif kind >= 5 then
+    refused, kind = true, kind - 5
+  end
   local rest = ''
   if KEYS[i + 1] then rest = step(i + 1, at + 39) end
   if kind <= 1 then

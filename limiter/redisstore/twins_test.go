@@ -28,17 +28,28 @@ func (b bared) State(t testing.TB, l *limiter.Limit, key string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := b.client.Get(context.Background(), b.names.build(b.hasher.Load(), kind, l, key)).Bytes()
+	state, err := getBytes(b.Store, b.names.build(b.hasher.Load(), kind, l, key))
 	if err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
 	return state
 }
 
+// getBytes reads a key wherever it lies.
+func getBytes(s *Store, key string) ([]byte, error) {
+	text, err := s.link.do(context.Background(), key, "get", key).Text()
+	return []byte(text), err
+}
+
+// only returns the client of a store on a server that is alone.
+func only(s *Store) *redis.Client { return s.link.(single).Client }
+
 // open returns a store on the server, closed at the test's end.
 func open(t testing.TB, s *redistest.Server, o Options) *Store {
 	t.Helper()
-	o.Address = cmp.Or(o.Address, s.Addr())
+	if len(o.Addresses) == 0 {
+		o.Addresses = []string{s.Addr()}
+	}
 	o.Timeout = cmp.Or(o.Timeout, patient)
 	store, err := New(o)
 	if err != nil {

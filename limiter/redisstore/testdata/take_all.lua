@@ -474,7 +474,8 @@ local function read_leases(key)
   return state
 end
 
--- peek: a cost of 0 looks, whoever holds a lease.
+-- peek: a cost of 0 looks, whoever holds a lease. The last value tells whether all leases stay as
+-- they are when that one comes.
 local function peek(key, cost, events, window, c, d)
   local state = read_leases(key)
   local live, held, ahead, soonest, latest = 0, false, nil, 0, 0
@@ -491,26 +492,33 @@ local function peek(key, cost, events, window, c, d)
   end
   local wait = 0
   if live >= events and not (held and cost > 0) then wait = soonest end
-  return wait, events - live, latest, ahead, state
+  return wait, events - live, latest, ahead, state, not held and not ahead and 15 * live + 1 == #state
 end
 
 -- keep returns the leases that are not over and not of that name, how many they are, and in
--- how many microseconds the last of them ends.
+-- how many microseconds the last of them ends. What stays as it is stays in one piece.
 local function keep(state, window, c, d)
-  local kept, latest = {}, 0
+  local kept, from, live, latest = {}, 2, 0, 0
   for at = 2, #state, 15 do
     local high, low, left = unpack('>I4I4I7', state, at)
     left = left - now
-    if left > window then left = window end
-    if left > 0 and not (high == c and low == d) then
-      kept[#kept + 1] = pack('>I4I4I7', high, low, now + left)
+    local mine = high == c and low == d
+    if left <= 0 or left > window or mine then
+      kept[#kept + 1] = string.sub(state, from, at - 1)
+      from = at + 15
+      if left > window then left = window end
+      if left > 0 and not mine then kept[#kept + 1] = pack('>I4I4I7', high, low, now + left) end
+    end
+    if left > 0 and not mine then
+      live = live + 1
       if left > latest then latest = left end
     end
   end
-  return table.concat(kept), #kept, latest
+  kept[#kept + 1] = string.sub(state, from)
+  return table.concat(kept), live, latest
 end
 
-local function spend(key, since, cost, events, window, c, d, state)
+local function spend(key, since, cost, events, window, c, d, state, same)
   if cost == 0 then
     -- Only the ends that are too far ahead are mended, leases that are over stay.
     local leases, latest = {}, 0
@@ -524,8 +532,13 @@ local function spend(key, since, cost, events, window, c, d, state)
     write(key, '\1' .. table.concat(leases), latest, since)
     return events - #leases, latest
   end
+  local mine = pack('>I4I4I7', c, d, now + window)
+  if same then
+    write(key, state .. mine, window, since)
+    return events - (#state + 14) / 15, window
+  end
   local leases, live = keep(state, window, c, d)
-  write(key, '\1' .. leases .. pack('>I4I4I7', c, d, now + window), window, since)
+  write(key, '\1' .. leases .. mine, window, since)
   return events - live - 1, window
 end
 
@@ -536,7 +549,7 @@ end
 -- KEYS: a key an ask. ARGV[1], an ask: algorithm 1 | kind 1 | cost 4 | a 4 | b 7 | c 4 | d 4, the
 -- algorithm's numbers, then longest_us 7 (see refuse.go) | ceiling_us 7.
 -- Kinds: 0 plain, 1 shadow, 2 one that only looks, 3 one that can never pass, 4 a shadow that can
--- never pass.
+-- never pass, 5 and 6 as 0 and 1 of a request that was refused elsewhere.
 -- Returns now 7, then an ask: remaining 4 (signed) | reset_us 7 | wait_us 7.
 
 local refused = false
@@ -555,7 +568,11 @@ local function step(i, at)
   elseif algorithm == 105 then peek, spend = i_peek, i_spend
   end
   local wait, remaining, reset, ahead, s1, s2, s3, s4, s5 = peek(key, cost, a, b, c, d)
-  if kind == 0 and wait > 0 or kind == 3 then refused = true end
+  if kind == 0 and wait > 0 or kind == 3 then
+    refused = true
+  elseif kind >= 5 then
+    refused, kind = true, kind - 5
+  end
   local rest = ''
   if KEYS[i + 1] then rest = step(i + 1, at + 39) end
   if kind <= 1 then

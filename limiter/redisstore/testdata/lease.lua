@@ -36,7 +36,8 @@ local function read_leases(key)
   return state
 end
 
--- peek: a cost of 0 looks, whoever holds a lease.
+-- peek: a cost of 0 looks, whoever holds a lease. The last value tells whether all leases stay as
+-- they are when that one comes.
 local function peek(key, cost, events, window, c, d)
   local state = read_leases(key)
   local live, held, ahead, soonest, latest = 0, false, nil, 0, 0
@@ -53,26 +54,33 @@ local function peek(key, cost, events, window, c, d)
   end
   local wait = 0
   if live >= events and not (held and cost > 0) then wait = soonest end
-  return wait, events - live, latest, ahead, state
+  return wait, events - live, latest, ahead, state, not held and not ahead and 15 * live + 1 == #state
 end
 
 -- keep returns the leases that are not over and not of that name, how many they are, and in
--- how many microseconds the last of them ends.
+-- how many microseconds the last of them ends. What stays as it is stays in one piece.
 local function keep(state, window, c, d)
-  local kept, latest = {}, 0
+  local kept, from, live, latest = {}, 2, 0, 0
   for at = 2, #state, 15 do
     local high, low, left = unpack('>I4I4I7', state, at)
     left = left - now
-    if left > window then left = window end
-    if left > 0 and not (high == c and low == d) then
-      kept[#kept + 1] = pack('>I4I4I7', high, low, now + left)
+    local mine = high == c and low == d
+    if left <= 0 or left > window or mine then
+      kept[#kept + 1] = string.sub(state, from, at - 1)
+      from = at + 15
+      if left > window then left = window end
+      if left > 0 and not mine then kept[#kept + 1] = pack('>I4I4I7', high, low, now + left) end
+    end
+    if left > 0 and not mine then
+      live = live + 1
       if left > latest then latest = left end
     end
   end
-  return table.concat(kept), #kept, latest
+  kept[#kept + 1] = string.sub(state, from)
+  return table.concat(kept), live, latest
 end
 
-local function spend(key, since, cost, events, window, c, d, state)
+local function spend(key, since, cost, events, window, c, d, state, same)
   if cost == 0 then
     -- Only the ends that are too far ahead are mended, leases that are over stay.
     local leases, latest = {}, 0
@@ -86,29 +94,70 @@ local function spend(key, since, cost, events, window, c, d, state)
     write(key, '\1' .. table.concat(leases), latest, since)
     return events - #leases, latest
   end
+  local mine = pack('>I4I4I7', c, d, now + window)
+  if same then
+    write(key, state .. mine, window, since)
+    return events - (#state + 14) / 15, window
+  end
   local leases, live = keep(state, window, c, d)
-  write(key, '\1' .. leases .. pack('>I4I4I7', c, d, now + window), window, since)
+  write(key, '\1' .. leases .. mine, window, since)
   return events - live - 1, window
 end
 
 -- adjust: leases are given back by name, not by number.
 local function adjust() end
 
--- release gives a lease back, and cuts those that are over.
-local function release(key, window, c, d)
-  local leases, live, latest = keep(read_leases(key), window, c, d)
-  if live == 0 then return call('DEL', key) end
-  write(key, '\1' .. leases, latest)
+-- lease gives leases of one state back, or renews them: then one that is not held is taken if
+-- there is room. Their names, of 8 bytes, stand side by side. Leases that are over are cut.
+local function lease(key, renew, events, window, names)
+  local state, held, kept, from, live, latest = read_leases(key), {}, {}, 2, 0, 0
+  for at = 1, #names, 8 do held[string.sub(names, at, at + 7)] = false end
+  for at = 2, #state, 15 do
+    local left, name = unpack('>I7', state, at + 8) - now, string.sub(state, at, at + 7)
+    local mine = held[name] ~= nil
+    if left <= 0 or left > window or mine then
+      kept[#kept + 1] = string.sub(state, from, at - 1)
+      from = at + 15
+      if left > window then left = window end
+      if left > 0 and not mine then kept[#kept + 1] = name .. pack('>I7', now + left) end
+    end
+    if left > 0 then
+      live = live + 1
+      if mine then
+        held[name] = true
+      elseif left > latest then
+        latest = left
+      end
+    end
+  end
+  kept[#kept + 1] = string.sub(state, from)
+  if renew then
+    local till = pack('>I7', now + window)
+    for at = 1, #names, 8 do
+      local name = string.sub(names, at, at + 7)
+      if held[name] or live < events then
+        if not held[name] then live = live + 1 end
+        kept[#kept + 1] = name .. till
+        latest = window
+      end
+    end
+  end
+  state = table.concat(kept)
+  if state == '' then return call('DEL', key) end
+  write(key, '\1' .. state, latest)
 end
 
--- release: gives leases back.
--- KEYS: a key a lease. ARGV[1], a lease: window_us 7 | name 8.
--- Returns how many leases there were.
+-- lease: gives leases back, or renews them.
+-- KEYS: a key a state. ARGV[1], a state: 1 to renew or 0 1 | events 4 | window_us 7 | count 2 |
+-- that many names of 8.
+-- Returns how many states there were.
 
-local leases = ARGV[1]
+local states, at = ARGV[1], 1
 
 for i = 1, #KEYS do
-  local window, c, d = unpack('>I7I4I4', leases, i * 15 - 14)
-  release(KEYS[i], window, c, d)
+  local renew, events, window, count = unpack('>BI4I7I2', states, at)
+  local names = at + 14
+  at = names + 8 * count
+  lease(KEYS[i], renew == 1, events, window, string.sub(states, names, at - 1))
 end
 return #KEYS
