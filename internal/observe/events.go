@@ -96,7 +96,7 @@ func (e *Events) run(ctx context.Context) {
 
 // Observe queues the event of a refusal if anybody listens.
 func (e *Events) Observe(o Outcome) {
-	if o.Kind != Refused || o.Zone != nil && !o.Blamed || !e.ready.Load() {
+	if !o.Kind.refuses() || o.Zone != nil && !o.Blamed || !e.ready.Load() {
 		return
 	}
 	switch {

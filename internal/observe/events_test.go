@@ -133,7 +133,10 @@ func TestEvents(t *testing.T) {
 	other.Blamed = false // a request has one event, however many zones refuse it
 	dry.Kind = DryRefused
 	rule := Outcome{Request: request(), Kind: Refused, Rule: NewRule("scrapers")}
-	for _, o := range []Outcome{zone, dry, other, never, {Kind: Allowed, Zone: zone.Zone}, rule} {
+	marked, aborted, held := rule, rule, rule
+	marked.Kind, aborted.Kind, held.Kind = Marked, Aborted, Tarpitted
+	aborted.Rule, held.Rule = NewRule("rude"), NewRule("slow")
+	for _, o := range []Outcome{zone, dry, other, never, {Kind: Allowed, Zone: zone.Zone}, marked, rule, aborted, held} {
 		events.Observe(o)
 	}
 	address := map[string]any{"remote_ip": "192.0.2.1", "client_ip": "203.0.113.9"}
@@ -144,6 +147,8 @@ func TestEvents(t *testing.T) {
 		{"rate_limit_exceeded", map[string]any{"zone": "api", "wait": 3 * time.Second}},
 		{"rate_limit_exceeded", map[string]any{"zone": "api", "wait": time.Duration(-1)}},
 		{"block.rule_hit", map[string]any{"rule": "scrapers", "skipped": int64(0)}},
+		{"block.rule_hit", map[string]any{"rule": "rude", "skipped": int64(0)}},
+		{"block.rule_hit", map[string]any{"rule": "slow", "skipped": int64(0)}},
 	} {
 		maps.Copy(want.data, address)
 		e := next(t)
@@ -253,8 +258,11 @@ func TestEventsBeforeStart(t *testing.T) {
 }
 
 func TestKindWords(t *testing.T) {
-	words := []string{Allowed.String(), Refused.String(), DryRefused.String(), Exempt.String(), StoreError.String()}
-	want := strings.Fields("allowed refused dry_refused exempt store_error")
+	var words []string
+	for _, k := range []Kind{Allowed, Refused, DryRefused, Exempt, StoreError, Aborted, Tarpitted, Marked, DryMarked} {
+		words = append(words, k.String())
+	}
+	want := strings.Fields("allowed refused dry_refused exempt store_error aborted tarpitted marked dry_marked")
 	if !slices.Equal(words, want) {
 		t.Errorf("got %q, want %q", words, want)
 	}

@@ -29,7 +29,7 @@ func NewLog(logger *zap.Logger) *Log { return &Log{logger: logger} }
 
 // Observe logs what was refused or would have been, at level info.
 func (l *Log) Observe(o Outcome) {
-	if o.Kind != Refused && o.Kind != DryRefused {
+	if !o.Kind.refuses() && o.Kind != DryRefused {
 		return
 	}
 	s := o.subject()
@@ -40,11 +40,7 @@ func (l *Log) Observe(o Outcome) {
 	if !ok {
 		return
 	}
-	message := "rate limit exceeded"
-	if o.Rule != nil {
-		message = "request blocked"
-	}
-	if c := l.logger.Check(zapcore.InfoLevel, message); c != nil {
+	if c := l.logger.Check(zapcore.InfoLevel, o.message()); c != nil {
 		fields := o.fields()
 		if skipped > 0 {
 			fields = append(fields, zap.Int64("suppressed", skipped))
@@ -70,9 +66,24 @@ func (l *Log) Store(down bool, err error) {
 	l.downSince = time.Time{}
 }
 
+// message says what happened, and of a dry run what would have: whoever reads it in the
+// middle of the night must not take the one for the other.
+func (o *Outcome) message() string {
+	dry := o.Kind == DryRefused
+	switch {
+	case o.Rule != nil && dry:
+		return "request would be blocked"
+	case o.Rule != nil:
+		return "request blocked"
+	case dry:
+		return "rate limit would be exceeded"
+	}
+	return "rate limit exceeded"
+}
+
 // fields returns what the log tells of a refusal.
 func (o *Outcome) fields() []zap.Field {
-	fields := make([]zap.Field, 0, 12)
+	fields := make([]zap.Field, 0, 13)
 	if o.Zone != nil {
 		fields = append(fields, zap.String("zone", o.Zone.Name))
 	}
@@ -82,25 +93,31 @@ func (o *Outcome) fields() []zap.Field {
 	if o.Limit != nil {
 		fields = append(fields,
 			zap.String("algorithm", o.Limit.Algorithm),
-			zap.Int64("events", o.Limit.Events),
-			zap.Duration("window", o.Limit.Window),
-			zap.Stringer("origin", o.Result.Origin))
+			zap.Int64("events", o.Limit.Events))
+		if o.Limit.Algorithm != limiter.InFlight {
+			fields = append(fields, zap.Duration("window", o.Limit.Window))
+		}
+		fields = append(fields, zap.Stringer("origin", o.Result.Origin))
 		if o.Result.Wait != limiter.Never {
 			fields = append(fields, zap.Duration("wait", o.Result.Wait))
 		}
 	}
-	if o.Kind == DryRefused {
+	switch o.Kind {
+	case DryRefused:
 		fields = append(fields, zap.Bool("dry_run", true))
+	case Aborted, Tarpitted:
+		fields = append(fields, zap.Stringer("outcome", o.Kind))
 	}
 	if r := o.Request; r != nil {
 		fields = append(fields,
-			zap.String("method", r.Method),
-			zap.String("host", r.Host),
+			zap.String("method", shown(r.Method)),
+			zap.String("host", shown(r.Host)),
+			zap.String("path", shownIn(maxPath, r.URL.Path)),
 			zap.String("remote_ip", remoteIP(r)),
 			zap.String("client_ip", clientIP(r)))
 	}
 	if o.LogKey {
-		fields = append(fields, zap.String("key", o.Key))
+		fields = append(fields, zap.String("key", shown(o.Key)))
 	}
 	return fields
 }

@@ -43,7 +43,7 @@ func refusal(z *Zone) Outcome {
 
 func TestLogFields(t *testing.T) {
 	base := map[string]any{
-		"method": "POST", "host": "example.com", "remote_ip": "192.0.2.1", "client_ip": "203.0.113.9",
+		"method": "POST", "host": "example.com", "path": "/feed", "remote_ip": "192.0.2.1", "client_ip": "203.0.113.9",
 	}
 	numbers := map[string]any{
 		"zone": "api", "algorithm": "sliding_window", "events": int64(5), "window": time.Minute, "origin": "local",
@@ -75,7 +75,17 @@ func TestLogFields(t *testing.T) {
 			with(base, numbers, map[string]any{"wait": 3 * time.Second, "key": "secret"}),
 		},
 		{
-			"dry run", zone(func(o *Outcome) { o.Kind = DryRefused }), "rate limit exceeded",
+			// It is no quota, and its window is an affair of ours.
+			"in flight", zone(func(o *Outcome) {
+				o.Limit = &limiter.Limit{Zone: "api", Algorithm: limiter.InFlight, Events: 20, Window: time.Minute}
+			}),
+			"rate limit exceeded",
+			with(base, map[string]any{
+				"zone": "api", "algorithm": "in_flight", "events": int64(20), "origin": "local", "wait": 3 * time.Second,
+			}),
+		},
+		{
+			"dry run", zone(func(o *Outcome) { o.Kind = DryRefused }), "rate limit would be exceeded",
 			with(base, numbers, map[string]any{"wait": 3 * time.Second, "dry_run": true}),
 		},
 		{
@@ -88,6 +98,25 @@ func TestLogFields(t *testing.T) {
 			"request blocked",
 			with(base, map[string]any{"rule": "scrapers"}),
 		},
+		{
+			"dry run of a rule",
+			Outcome{Request: request(), Kind: DryRefused, Rule: NewRule("scrapers")},
+			"request would be blocked",
+			with(base, map[string]any{"rule": "scrapers", "dry_run": true}),
+		},
+		{
+			"aborted",
+			Outcome{Request: request(), Kind: Aborted, Rule: NewRule("scrapers")},
+			"request blocked",
+			with(base, map[string]any{"rule": "scrapers", "outcome": "aborted"}),
+		},
+		{
+			"tarpitted",
+			Outcome{Request: request(), Kind: Tarpitted, Rule: NewRule("scrapers")},
+			"request blocked",
+			with(base, map[string]any{"rule": "scrapers", "outcome": "tarpitted"}),
+		},
+		{"marked", Outcome{Request: request(), Kind: Marked, Rule: NewRule("scrapers")}, "", nil},
 		{"allowed", zone(func(o *Outcome) { o.Kind = Allowed }), "", nil},
 		{"exempt", zone(func(o *Outcome) { o.Kind = Exempt }), "", nil},
 		{"of nobody", Outcome{Request: request(), Kind: Refused}, "", nil},

@@ -19,7 +19,11 @@ const (
 	Refused                // got an answer from us
 	DryRefused             // would have been refused, but the zone or rule is a dry run
 	Exempt                 // passed unasked
-	StoreError             // the store could not decide, nor could its stand-in
+	StoreError             // no limit decided: the store could not, nor did its stand-in count
+	Aborted                // got no answer: its connection was closed
+	Tarpitted              // got its refusal slowly
+	Marked                 // passed, with a rule's mark
+	DryMarked              // would have been marked, but the rule is a dry run
 )
 
 // kinds holds each kind's word in metrics.
@@ -29,10 +33,17 @@ var kinds = [...]string{
 	DryRefused: "dry_refused",
 	Exempt:     "exempt",
 	StoreError: "store_error",
+	Aborted:    "aborted",
+	Tarpitted:  "tarpitted",
+	Marked:     "marked",
+	DryMarked:  "dry_marked",
 }
 
 // String returns the kind's word in metrics.
 func (k Kind) String() string { return kinds[k] }
+
+// refuses reports whether the request did not get what it asked for.
+func (k Kind) refuses() bool { return k == Refused || k == Aborted || k == Tarpitted }
 
 // An Outcome is what one zone or one rule decided about a request. A request that
 // several zones look at has an outcome for each of them; zones that would have let
@@ -98,7 +109,7 @@ type Rule struct {
 
 // NewRule returns what observers keep about the rule of that name.
 func NewRule(name string) *Rule {
-	counters := resolve(collected.blocks, ruleLabels.fit(name), Refused, DryRefused)
+	counters := resolve(collected.blocks, ruleLabels.fit(name), Refused, Aborted, Tarpitted, Marked, DryRefused, DryMarked)
 	return &Rule{Name: name, subject: subject{counters: counters}}
 }
 

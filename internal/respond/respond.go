@@ -27,8 +27,11 @@ type Refusal struct {
 	// Wait is after what time the same request may pass. 0 if that is unknown,
 	// [limiter.Never] if it never may; neither sets Retry-After.
 	Wait time.Duration
-	// Jitter lengthens Retry-After at random by up to this fraction of it.
-	Jitter float64
+	// Reason is one sentence more for a Message that is not given, if there is more to
+	// say than its status does. It is written as it stands, in JSON too: no quotes in it.
+	Reason string
+	// Code takes the place of Status for gRPC calls. Default: ResourceExhausted.
+	Code Code
 	// Decision that refused the request; nil if no limit did.
 	Decision *limiter.Decision
 }
@@ -43,44 +46,64 @@ var misleading = [...]string{
 
 // Refuse answers a request instead of the handlers that follow. Header fields that
 // stand in w already are sent with the answer, save those about content and caches.
-// The request's body is not read.
+// The request's body is not read, and the answer does not wait for it.
 //
 // If the site handles errors of this status with routes of its own (handle_errors),
 // nothing is written: the error that is returned makes Caddy run them, and must be
 // returned unwrapped. Error routes of a subroute inside of a site, which only JSON can
 // express, are not seen. Else the answer is a line of text, or problem details (RFC
 // 9457) for clients that would rather have JSON, and the error is nil.
+//
+// A gRPC call is answered as its protocol wants it, with f.Code in a header field, status 200,
+// no body and no error routes.
 func Refuse(w http.ResponseWriter, r *http.Request, f *Refusal) error {
+	leaveBody(w, r)
 	h := w.Header()
-	for _, name := range misleading {
-		delete(h, name)
-	}
-	var after int64
-	if f.Wait > 0 {
-		after = headers.RetryAfter(h, f.Wait, f.Jitter)
-	}
+	after := f.begin(h)
 	message := f.message(r)
+	if kind := grpcKind(r); kind != "" {
+		refuseGRPC(w, kind, f, message, after)
+		endBody(w, r)
+		return nil
+	}
 	if handled := errorRoutes(r, f, message, after); handled != nil {
 		h["Cache-Control"] = []string{noStore}
 		return handled
 	}
 
 	buffer := buffers.Get().(*[]byte)
-	body, kind := (*buffer)[:0], textPlain
-	if asksJSON(r.Header["Accept"]) {
-		body, kind = appendProblem(body, f, message, after), problemJSON
-	} else {
-		body = appendText(body, f, message, after)
-	}
+	body, kind := f.body(r, message, after, (*buffer)[:0])
 	set(h, []string{noStore, kind, "nosniff", strconv.Itoa(len(body))})
 	w.WriteHeader(f.Status)
 	if r.Method != http.MethodHead {
 		// A client that is gone needs no answer.
 		_, _ = w.Write(body)
 	}
+	endBody(w, r)
 	*buffer = body
 	buffers.Put(buffer)
 	return nil
+}
+
+// begin takes out what earlier handlers said of content that the client does not get, and
+// says when it may come back: after that many seconds, or 0 if that is unknown.
+func (f *Refusal) begin(h http.Header) (after int64) {
+	for _, name := range misleading {
+		delete(h, name)
+	}
+	if f.Wait > 0 {
+		after = headers.RetryAfter(h, f.Wait)
+	}
+	return after
+}
+
+// body appends the body of the answer in the form that the client prefers, and returns it
+// with its media type.
+func (f *Refusal) body(r *http.Request, message string, after int64, b []byte) (body []byte, kind string) {
+	if asksJSON(r.Header["Accept"]) {
+		return appendProblem(b, f, message, after), problemJSON
+	}
+	return appendText(b, f, message, after), textPlain
 }
 
 // The values of header fields.
@@ -131,19 +154,24 @@ func appendText(b []byte, f *Refusal, message string, after int64) []byte {
 	return append(b, '\n')
 }
 
-// appendHint appends what the client can do, between two texts; nothing if there is
-// nothing to say.
+// appendHint appends why it was refused and what the client can do, between two texts;
+// nothing if there is nothing to say.
 func appendHint(b []byte, before string, f *Refusal, after int64, behind string) []byte {
+	if f.Reason == "" && after == 0 && f.Wait != limiter.Never {
+		return b
+	}
+	b = append(append(b, before...), f.Reason...)
+	if f.Reason != "" && after > 0 {
+		b = append(b, ' ')
+	}
 	switch {
 	case after > 0:
-		b = append(append(b, before...), "Try again in "...)
-		b = strconv.AppendInt(b, after, 10)
-		return append(append(b, " s."...), behind...)
+		b = append(b, "Try again in "...)
+		b = append(strconv.AppendInt(b, after, 10), " s."...)
 	case f.Wait == limiter.Never:
-		b = append(append(b, before...), "Its cost is above the limit."...)
-		return append(b, behind...)
+		b = append(b, "Its cost is above the limit."...)
 	}
-	return b
+	return append(b, behind...)
 }
 
 // title returns what a status means in short.
