@@ -33,7 +33,10 @@ func init() {
 // parseApp reads the global options:
 //
 //	weir {
-//		redis <address> {
+//		redis <address...> {
+//			sentinel  <master>
+//			cluster
+//			tls       { ca <file>, cert <file>, key <file>, server_name <name> }
 //			username  <string>
 //			password  <string>
 //			db        <n>
@@ -116,6 +119,7 @@ func parseRateLimit(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 //		name    <name>
 //		rule <name> {
 //			host|url|path|method|client_ip|user_agent <pattern...>
+//			agent   <name...>
 //			query   <pattern>
 //			header  <name> <pattern...>
 //			note    <text>

@@ -15,6 +15,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/internal/config"
 	"github.com/weirhq/caddy-weir/internal/observe"
 	"github.com/weirhq/caddy-weir/internal/respond"
@@ -32,6 +33,7 @@ type App struct {
 	config.App
 
 	shared *config.Shared
+	tarpit *respond.Tarpit
 	stop   context.CancelFunc
 }
 
@@ -42,6 +44,7 @@ func (*App) CaddyModule() caddy.ModuleInfo {
 
 // Provision opens the stores. All that handlers need is ready afterwards.
 func (a *App) Provision(ctx caddy.Context) (err error) {
+	a.tarpit = respond.NewTarpit(a.TarpitBounds())
 	a.shared, err = a.Build(ctx)
 	return err
 }
@@ -65,6 +68,7 @@ func (a *App) Stop() error {
 
 // Cleanup gives the stores back. Requests that are still on their way do no harm.
 func (a *App) Cleanup() error {
+	a.tarpit.End()
 	if a.shared == nil {
 		return nil
 	}
@@ -103,13 +107,13 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	}
 	headers.Write(w.Header(), h.meter.Headers, &d.Decision)
 	if d.Allowed {
+		leases := d.Leases
 		h.meter.Free(d)
-		return next.ServeHTTP(w, r)
+		return leases.Serve(w, r, next)
 	}
 	h.meter.Explain(r, d)
 	refusal := respond.Refusal{
-		Status: h.meter.Status, Message: h.meter.Message,
-		Wait: d.Wait, Jitter: h.meter.Jitter,
+		Status: h.meter.Status, Message: h.meter.Message, Reason: d.Reason, Wait: d.Wait,
 	}
 	if d.Blamed >= 0 {
 		refusal.Decision = &d.Decision
@@ -119,12 +123,13 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	return err
 }
 
-// Block refuses unwelcome requests, by the rules of a configuration.
+// Block refuses unwelcome requests, or marks them, by the rules of a configuration.
 type Block struct {
 	config.Block
 
-	gate *config.Gate
-	app  *config.Shared
+	gate   *config.Gate
+	app    *config.Shared
+	tarpit *respond.Tarpit
 	// seen is what observers keep about each rule, by name.
 	seen   map[string]*observe.Rule
 	forget func()
@@ -137,7 +142,7 @@ func (*Block) CaddyModule() caddy.ModuleInfo {
 
 // Provision checks the configuration and builds it.
 func (h *Block) Provision(ctx caddy.Context) error {
-	app, err := sharedApp(ctx)
+	app, err := ourApp(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,7 +152,11 @@ func (h *Block) Provision(ctx caddy.Context) error {
 	if h.gate, err = h.Build(ctx, time.Now()); err != nil {
 		return err
 	}
-	h.app = app
+	h.app, h.tarpit = app.shared, app.tarpit
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		// A server that shuts down waits for its requests.
+		server.RegisterOnShutdown(h.tarpit.End)
+	}
 	h.seen = make(map[string]*observe.Rule)
 	for _, name := range h.Names() {
 		h.seen[name] = observe.NewRule(name)
@@ -156,7 +165,7 @@ func (h *Block) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// ServeHTTP passes the request on, or refuses it.
+// ServeHTTP passes the request on, or refuses it in one of several ways.
 func (h *Block) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
 	if h.gate.Off() {
 		return next.ServeHTTP(w, r)
@@ -169,16 +178,37 @@ func (h *Block) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	for _, rule := range refusal.DryRun {
 		h.tell(r, rule, observe.DryRefused)
 	}
+	for _, rule := range refusal.DryMarked {
+		h.tell(r, rule, observe.DryMarked)
+	}
 	if refusal.Rule == "" {
 		return next.ServeHTTP(w, r)
 	}
-	h.tell(r, refusal.Rule, observe.Refused)
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Set("http.block.rule", refusal.Rule)
 	}
-	return respond.Refuse(w, r, &respond.Refusal{
-		Status: refusal.Status, Message: refusal.Body, Wait: refusal.RetryAfter,
-	})
+	if refusal.Action == blocklist.Mark {
+		h.tell(r, refusal.Rule, observe.Marked)
+		return next.ServeHTTP(w, r)
+	}
+	return h.refuse(w, r, &refusal)
+}
+
+func (h *Block) refuse(w http.ResponseWriter, r *http.Request, refusal *config.Refusal) error {
+	answer := respond.Refusal{
+		Status: refusal.Status, Code: respond.PermissionDenied, Message: refusal.Body, Wait: refusal.RetryAfter,
+	}
+	switch {
+	case refusal.Action == blocklist.Abort:
+		h.tell(r, refusal.Rule, observe.Aborted)
+		respond.Abort()
+	case refusal.Action == blocklist.Tarpit && h.tarpit.Enter():
+		h.tell(r, refusal.Rule, observe.Tarpitted)
+		h.tarpit.Refuse(w, r, &answer)
+		return nil
+	}
+	h.tell(r, refusal.Rule, observe.Refused)
+	return respond.Refuse(w, r, &answer)
 }
 
 func (h *Block) tell(r *http.Request, rule string, kind observe.Kind) {
@@ -196,11 +226,20 @@ func (h *Block) Cleanup() error {
 // sharedApp returns what all handlers of the configuration share, also if it says
 // nothing of the app.
 func sharedApp(ctx caddy.Context) (*config.Shared, error) {
+	app, err := ourApp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return app.shared, nil
+}
+
+// ourApp returns the configuration's app, which Caddy makes if it says nothing of one.
+func ourApp(ctx caddy.Context) (*App, error) {
 	app, err := ctx.App("weir")
 	if err != nil {
 		return nil, err
 	}
-	return app.(*App).shared, nil
+	return app.(*App), nil
 }
 
 var (

@@ -263,7 +263,7 @@ func TestProvisionErrors(t *testing.T) {
 		return zones(fmt.Sprintf(`"api": {"key": "x", "max_events": 9, "window": "1m", "cost": %d}`, cost))
 	}
 	for _, test := range []struct{ app, handler, want string }{
-		{`{"ipv4_prefix": 99, "max_keys": -1}`, zone(1), "ipv4_prefix: must be between 1 and 32, got 99\nmax_keys: must not be negative, got -1"},
+		{`{"ipv4_prefix": 99, "max_keys": -1}`, zone(1), "ipv4_prefix: must be between 1 and 32, got 99\nmax_keys: must be between 1 and 1000000000, got -1"},
 		{`{"redis": {"addresses": ["localhost:1"], "password": "{env.WEIR_TEST_UNSET}"}}`, zone(1), "redis: password: "},
 		{`{}`, `{"handler": "block"}`, "refuses nothing"},
 		{`{}`, zone(0), `zone "api": cost: must be between 1 and`},

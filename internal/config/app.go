@@ -19,7 +19,7 @@ type App struct {
 	// OnStoreError says what decides while the store cannot: `local` (the limits
 	// are enforced in memory, per instance), `allow` or `deny`. Default: `local`.
 	OnStoreError string `json:"on_store_error,omitempty"`
-	// MaxKeys bounds the keys held in memory. Default: 1,000,000.
+	// MaxKeys bounds the keys held in memory, 1 to 1,000,000,000. Default: 1,000,000.
 	MaxKeys int `json:"max_keys,omitempty"`
 	// HashKeys is `on` (what leaves the process is a keyed hash) or `off` (keys
 	// are stored in clear). Default: `on`.
@@ -37,6 +37,8 @@ type App struct {
 	// (X-RateLimit-*), `draft` (RateLimit, RateLimit-Policy), `both` or `off`.
 	// Default: `both`.
 	Headers string `json:"headers,omitempty"`
+	// Tarpit bounds what rules with the action `tarpit` hold up.
+	Tarpit *Tarpit `json:"tarpit,omitempty"`
 }
 
 // What App's zero values stand for.
@@ -47,6 +49,9 @@ const (
 	defaultIPv6Prefix   = 64
 	defaultHeaders      = "both"
 )
+
+// mostKeys is the highest bound of keys, more than any memory holds.
+const mostKeys = 1_000_000_000
 
 const (
 	on  = "on"
@@ -67,9 +72,12 @@ func (a *App) check(r report) {
 	checkOnStoreError(r, a.OnStoreError)
 	checkHeaders(r, a.Headers)
 	checkPrefixes(r, a.IPv4Prefix, a.IPv6Prefix)
+	if a.Tarpit != nil {
+		a.Tarpit.check(r.in("tarpit"))
+	}
 	r.in("hash_keys").oneOf(a.HashKeys, on, off)
-	if a.MaxKeys < 0 {
-		r.in("max_keys").problemf("must not be negative, got %d", a.MaxKeys)
+	if a.MaxKeys < 0 || a.MaxKeys > mostKeys {
+		r.in("max_keys").problemf("must be between 1 and %d, got %d", mostKeys, a.MaxKeys)
 	}
 	if a.Secret != "" && a.HashKeys == off {
 		r.in("secret").problemf("has no use while hash_keys is off")
@@ -79,7 +87,7 @@ func (a *App) check(r report) {
 
 // resolved returns the configuration with every default filled in and every
 // placeholder replaced.
-func (a *App) resolved() (App, error) {
+func (a *App) resolved(r report) App {
 	c := *a
 	setDefault(&c.OnStoreError, defaultOnStoreError)
 	setDefault(&c.MaxKeys, defaultMaxKeys)
@@ -87,13 +95,12 @@ func (a *App) resolved() (App, error) {
 	setDefault(&c.IPv4Prefix, defaultIPv4Prefix)
 	setDefault(&c.IPv6Prefix, defaultIPv6Prefix)
 	setDefault(&c.Headers, defaultHeaders)
-	r := newReport()
 	c.Secret = replace(r.in("secret"), c.Secret)
 	if c.Redis != nil {
 		redis := c.Redis.resolved(r.in("redis"))
 		c.Redis = &redis
 	}
-	return c, r.err()
+	return c
 }
 
 // replace replaces placeholders of the process: {env.*}, {file.*} and the like. One

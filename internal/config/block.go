@@ -54,7 +54,7 @@ type Rule struct {
 	// URL patterns, for path and query as they were sent.
 	URL []string `json:"url,omitempty"`
 	// Path patterns, for the path as files are looked up by: decoded, and cleaned of
-	// `//`, `/./` and `/../`. A slash at the end is kept, case matters.
+	// `//`, `/./` and `/../`. A pattern may leave out a slash at the end; case matters.
 	Path []string `json:"path,omitempty"`
 	// Method patterns, in any case.
 	Method []string `json:"method,omitempty"`
@@ -63,6 +63,9 @@ type Rule struct {
 	ClientIP []string `json:"client_ip,omitempty"`
 	// UserAgent patterns, in any case.
 	UserAgent []string `json:"user_agent,omitempty"`
+	// Agent gives names that stand in the user agent as whole words, in any case and
+	// without stars. Thousands cost no more than one.
+	Agent []string `json:"agent,omitempty"`
 	// Query is a pattern for the raw query; an empty one means no parameters.
 	Query *string `json:"query,omitempty"`
 	// Header gives patterns by header name, of which one must match any one of the
@@ -74,8 +77,11 @@ type Rule struct {
 	// when the configuration is loaded, and begins anew with each reload. Default:
 	// never.
 	Expires string `json:"expires,omitempty"`
-	// Action is the status of the refusal, 400 to 599. Default: the handler's.
-	Action int `json:"action,omitempty"`
+	// Action is what becomes of the request: the status of the refusal, 400 to 599;
+	// `abort` (the connection is closed without an answer); `tarpit` (the refusal
+	// comes slowly, within the app's bounds); or `mark` (the request passes, with the rule's
+	// name in {http.block.rule}). Default: a refusal with the handler's status.
+	Action blocklist.Action `json:"action,omitempty"`
 	// DryRun makes the rule report and let pass.
 	DryRun bool `json:"dry_run,omitempty"`
 }
@@ -217,6 +223,7 @@ func (u *Rule) rule(now time.Time) (blocklist.Rule, error) {
 		field("query", []string{*u.Query})
 	}
 	field("user_agent", u.UserAgent)
+	field("agent", u.Agent)
 	for _, name := range slices.Sorted(maps.Keys(u.Header)) {
 		rule.Fields = append(rule.Fields, blocklist.Field{Name: "header", Header: name, Patterns: u.Header[name]})
 	}
@@ -235,7 +242,7 @@ func parseExpires(text string, now time.Time) (time.Time, error) {
 	}
 	d, err := caddy.ParseDuration(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("must be a duration or a time as in RFC 3339, got %q", text)
+		return time.Time{}, fmt.Errorf("must be a duration such as 30d, or a time such as 2026-12-24T18:00:00Z, got %q", text)
 	}
 	if d <= 0 {
 		return time.Time{}, fmt.Errorf("must be positive, got %s", text)

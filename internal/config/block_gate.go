@@ -9,7 +9,7 @@ import (
 	"github.com/weirhq/caddy-weir/blocklist"
 )
 
-// A Gate is a Block that is built: it says which requests are refused. It is safe for
+// A Gate is a Block that is built: it says which requests are refused or marked. It is safe for
 // concurrent use.
 type Gate struct {
 	off         bool
@@ -25,15 +25,20 @@ type Gate struct {
 
 // A Refusal is what a gate says of one request.
 type Refusal struct {
-	// Rule is the name of the rule that refuses; empty if the request may pass.
+	// Rule is the name of the rule that refuses or marks; empty if the request passes
+	// as it came.
 	Rule string
+	// Action is [blocklist.Abort], [blocklist.Tarpit], [blocklist.Mark], or 0 for a
+	// plain refusal.
+	Action blocklist.Action
 	// Status and Body of the answer to a refused request.
 	Status int
 	Body   string
 	// RetryAfter is how long until the rule expires, if that is within a day; else 0.
 	RetryAfter time.Duration
-	// DryRun names the rules that would have refused, had they not been in dry run.
-	DryRun []string
+	// DryRun and DryMarked name the rules that would have refused or marked, had they
+	// not been in dry run.
+	DryRun, DryMarked []string
 }
 
 // Off reports whether the gate looks at nothing: every request passes.
@@ -63,12 +68,16 @@ func (g *Gate) Match(r *http.Request, now time.Time) (Refusal, error) {
 	}
 	request := requestOf(r, client)
 	hit, dry := g.list.Match(&request, now, nil)
-	if hit != nil {
-		return g.refuse(hit, now), nil
-	}
 	var f Refusal
+	if hit != nil {
+		f = g.refuse(hit, now)
+	}
 	for _, rule := range dry {
-		f.DryRun = append(f.DryRun, rule.Name)
+		if rule.Action == blocklist.Mark {
+			f.DryMarked = append(f.DryMarked, rule.Name)
+		} else {
+			f.DryRun = append(f.DryRun, rule.Name)
+		}
 	}
 	return f, nil
 }
@@ -76,8 +85,13 @@ func (g *Gate) Match(r *http.Request, now time.Time) (Refusal, error) {
 // refuse turns a rule that matched into the refusal.
 func (g *Gate) refuse(rule *blocklist.Rule, now time.Time) Refusal {
 	f := Refusal{Rule: rule.Name, Status: g.status, Body: g.body}
-	if rule.Action != 0 {
-		f.Status = rule.Action
+	switch {
+	case rule.Action == blocklist.Mark:
+		return Refusal{Rule: rule.Name, Action: rule.Action}
+	case rule.Action > 0:
+		f.Status = int(rule.Action)
+	default:
+		f.Action = rule.Action
 	}
 	if left := rule.Expires.Sub(now); !rule.Expires.IsZero() && left <= 24*time.Hour {
 		f.RetryAfter = left

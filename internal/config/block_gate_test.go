@@ -14,6 +14,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
+	"github.com/weirhq/caddy-weir/blocklist"
 )
 
 var gateNoon = time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
@@ -73,6 +75,19 @@ func TestGateMatch(t *testing.T) {
 		},
 		{"ends later", `{"rules": [{"name": "post", "method": ["POST"], "expires": "25h"}]}`, post},
 		{"has ended, B08", `{"rules": [{"name": "post", "method": ["POST"], "expires": "2026-11-30T12:00:00Z"}]}`, Refusal{}},
+		{"abort", `{"rules": [{"name": "post", "method": ["POST"], "action": "abort"}]}`, Refusal{Rule: "post", Action: blocklist.Abort, Status: 403}},
+		{
+			"tarpit", `{"rules": [{"name": "post", "method": ["POST"], "action": "tarpit"}], "status": 404, "body": "gone"}`,
+			Refusal{Rule: "post", Action: blocklist.Tarpit, Status: 404, Body: "gone"},
+		},
+		{"mark", `{"rules": [{"name": "x", "path": ["/*"], "action": "mark", "expires": "1h"}]}`, Refusal{Rule: "x", Action: blocklist.Mark}},
+		{"mark goes after what refuses", `{"rules": [{"name": "x", "path": ["/*"], "action": "mark"}, ` + rule + `]}`, post},
+		{
+			"mark and dry runs", `{"rules": [{"name": "x", "path": ["/*"], "action": "mark"}, {"name": "y", "path": ["/*"], "action": "mark", "dry_run": true},
+				{"name": "z", "path": ["/*"], "action": "abort", "dry_run": true}]}`,
+			Refusal{Rule: "x", Action: blocklist.Mark, DryRun: []string{"z"}, DryMarked: []string{"y"}},
+		},
+		{"mark in a dry block", `{"rules": [{"name": "x", "path": ["/*"], "action": "mark"}], "mode": "dry_run"}`, Refusal{DryMarked: []string{"x"}}},
 		{"placeholders stay", `{"rules": [{"name": "x", "method": ["{http.request.method}"]}]}`, Refusal{}},
 	}
 	for _, tt := range tests {
@@ -88,7 +103,7 @@ func TestGateMatch(t *testing.T) {
 	}
 }
 
-// The duration of a rule counts from load, and ends while the gate serves.
+// The duration of a rule counts from load, and ends while the gate serves (row L125).
 func TestGateMatchAfterTheEnd(t *testing.T) {
 	g := gateFrom(t, `{"rules": [{"name": "x", "path": ["/*"], "expires": "10m"}]}`)
 	for after, want := range map[time.Duration]Refusal{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -12,7 +13,7 @@ import (
 // lint warns about what is allowed, and seldom meant. Placeholders that do not exist are a
 // problem.
 func (b *Block) lint(r report) {
-	warning, unknown := checkPlaceholders(b.Body)
+	warning, unknown := checkText(b.Body)
 	r.in("body").problem(unknown)
 	if warning != "" {
 		r.in("body").warn(warning)
@@ -40,18 +41,45 @@ func (b *Block) lint(r report) {
 		} {
 			lintPatterns(at.in("%s", f.name), f.patterns)
 		}
+		lintAgents(at.in("agent"), rule.Agent)
 		for name, patterns := range rule.Header {
 			lintPatterns(at.in("header %q", name), patterns)
 		}
 		for _, pattern := range rule.Path {
-			if escaped.MatchString(pattern) {
-				at.in("path").in("%q", pattern).warn("is compared with the decoded path, where %20 is a blank")
-			}
+			lintPath(at.in("path").in("%q", pattern), pattern)
+		}
+		for _, pattern := range rule.Host {
+			lintHost(at.in("host").in("%q", pattern), pattern)
 		}
 	}
 }
 
-var escaped = regexp.MustCompile("%[0-9A-Fa-f]{2}")
+var (
+	escaped = regexp.MustCompile("%[0-9A-Fa-f]{2}")
+	port    = regexp.MustCompile(`^[^:]*:[0-9]+$`)
+)
+
+// lintPath warns about patterns that hardly any path fits.
+func lintPath(r report, pattern string) {
+	switch {
+	case escaped.MatchString(pattern):
+		r.warn("is compared with the decoded path, where %20 is a blank")
+	case strings.Contains(pattern, "?"):
+		r.warn("a ? stands for itself, and the path ends where the query begins: use query, or url for both")
+	case pattern != "" && pattern[0] != '/' && pattern[0] != '*':
+		r.warn("no path begins so: paths begin with a slash")
+	}
+}
+
+// lintHost warns about patterns that no host fits.
+func lintHost(r report, pattern string) {
+	switch {
+	case strings.Contains(pattern, "/"):
+		r.warn("no host holds a slash: write the name alone, without scheme and path")
+	case port.MatchString(pattern):
+		r.warn("is compared with the name alone, without its port")
+	}
+}
 
 // lintExpiry warns about rules that are over.
 func (b *Block) lintExpiry(r report, now time.Time) {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -63,6 +64,7 @@ func sentURL(r *http.Request) string {
 // filePath cleans a decoded path as Caddy's file server does: what it opens for
 // the request is what rules see. A slash at the end is kept.
 func filePath(p string) string {
+	p = filepath.ToSlash(p) // on Windows a backslash opens folders as well
 	if isClean(p) {
 		return p
 	}

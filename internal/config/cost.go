@@ -1,9 +1,11 @@
 package config
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/weirhq/caddy-weir/limiter"
 )
@@ -41,7 +43,23 @@ func compileCost(r report, c Cost) compiledCost {
 	if warning != "" {
 		r.warn(warning)
 	}
+	lintCost(r, t)
 	return compiledCost{text: t}
+}
+
+// lintCost warns if clients choose what they pay: one that says 0 is never refused.
+func lintCost(r report, t template) {
+	for i := range t {
+		name := t[i].text
+		if t[i].source == fromHeader {
+			name = headerPrefix + name
+		}
+		for _, prefix := range []string{headerPrefix, "http.request.cookie.", "http.request.uri.query"} {
+			if t[i].source != fromLiteral && strings.HasPrefix(name, prefix) {
+				r.warn(fmt.Sprintf("{%s} is whatever the client sends: one that says 0 is never refused", name))
+			}
+		}
+	}
 }
 
 // of returns the cost of a request. A placeholder that holds no whole number (nothing,

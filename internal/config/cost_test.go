@@ -92,3 +92,23 @@ func TestCostAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A cost that the client chooses is no limit.
+func TestLintCost(t *testing.T) {
+	for text, want := range map[Cost]string{
+		"":                              "",
+		"{http.vars.cost}":              "",
+		"{http.request.header.X-Cost}":  "{http.request.header.X-Cost} is whatever the client sends: one that says 0 is never refused",
+		"{http.request.uri.query.cost}": "{http.request.uri.query.cost} is whatever the client sends: one that says 0 is never refused",
+	} {
+		r := newReport()
+		compileCost(r, text)
+		got := ""
+		for _, w := range r.warnings {
+			got += w.message
+		}
+		if got != want || r.err() != nil {
+			t.Errorf("%q: got %q and %v, want %q", text, got, r.err(), want)
+		}
+	}
+}

@@ -26,7 +26,8 @@ type exceeded struct {
 // it:
 //
 //   - name is the zone
-//   - limit is how many events may come in window, a duration such as 1m0s
+//   - limit is how many events may come in window, a duration such as 1m0s, or how many
+//     requests at the same time; window is then nothing
 //   - wait is how long until the request may pass, in whole seconds, rounded up;
 //     nothing if no waiting helps
 //   - key_hash is a keyed hash of the key, which tells clients apart and names none
@@ -58,7 +59,7 @@ func (e *exceeded) value(name string) (any, bool) {
 		return e.hasher.String(e.key), true
 	case field == "limit" && e.limit != nil:
 		return e.limit.Events, true
-	case field == "window" && e.limit != nil:
+	case field == "window" && e.limit != nil && e.limit.Algorithm != limiter.InFlight:
 		return e.limit.Window.String(), true
 	}
 	return "", field == "wait" || field == "key_hash" || field == "limit" || field == "window"

@@ -44,6 +44,7 @@ type compiledKey struct {
 // No part at all makes one budget for everybody. onEmpty is one of the words above.
 func compileKey(r report, parts []string, onEmpty string, bits prefixBits) *compiledKey {
 	k := &compiledKey{onEmpty: onEmpty, bits: bits, static: true}
+	lintLiterals(r, parts)
 	for _, text := range parts {
 		t, err := parseTemplate(text, bits)
 		if err != nil {

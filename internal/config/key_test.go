@@ -189,8 +189,14 @@ func TestKeyWithoutAddress(t *testing.T) {
 	}{
 		{emptyClientIP, "@", keyFound}, {emptySkip, "", keySkip}, {emptyReject, "", keyReject},
 	} {
-		if got, fate := mustKey(t, c.onEmpty, "{http.vars.client_ip}").of(r); got != c.want || fate != c.fate {
-			t.Errorf("%s: got %q, fate %d", c.onEmpty, got, fate)
+		// The second is what Caddy says of a trusted socket whose headers name nobody.
+		for _, word := range []string{"", unixPeer} {
+			caddyhttp.SetVar(r.Context(), caddyhttp.ClientIPVarKey, word)
+			for _, part := range []string{"{http.vars.client_ip}", "{http.request.remote.host}"} {
+				if got, fate := mustKey(t, c.onEmpty, part).of(r); got != c.want || fate != c.fate {
+					t.Errorf("%s of %s with %q: got %q, fate %d", c.onEmpty, part, word, got, fate)
+				}
+			}
 		}
 	}
 }
@@ -235,12 +241,18 @@ func TestKeyAddresses(t *testing.T) {
 // L82: what the file server takes for one path has one budget.
 func TestKeyPath(t *testing.T) {
 	k := mustKey(t, "", "{http.request.uri.path}")
+	before := mustKey(t, "", "{http.request.orig_uri.path}")
 	for target, want := range map[string]string{
 		"/a": "/a", "//a": "/a", "/a/": "/a", "/%61": "/a", "/A": "/a", "/./a": "/a", "/b/../a": "/a",
 		"/a?x=1": "/a", "/b/%2e%2e/a": "/a", "/": "/", "//": "/", "/a;x": "/a;x", "/%2561": "/%61", "/É": "/é",
 	} {
-		if got, _ := k.of(served("GET", "http://h"+target, "192.0.2.7:1")); got != want {
+		r := served("GET", "http://h"+target, "192.0.2.7:1")
+		if got, _ := k.of(r); got != want {
 			t.Errorf("%s: got %q, want %q", target, got, want)
+		}
+		r.URL.Path = "/rewritten"
+		if got, _ := before.of(r); got != want {
+			t.Errorf("%s: before the rewrite: got %q, want %q", target, got, want)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
+
 	"github.com/weirhq/caddy-weir/limiter"
 	"github.com/weirhq/caddy-weir/limiter/algorithm"
 )
@@ -56,11 +58,16 @@ func (z *Zone) limits(name string) []placed {
 	if z.MinInterval != 0 {
 		add("min_interval", Rate{Events: 1, Window: z.MinInterval, Algorithm: limiter.MinInterval})
 	}
+	if z.InFlight != 0 {
+		add("in_flight", Rate{Events: z.InFlight, Window: caddy.Duration(LeaseTTL), Algorithm: limiter.InFlight})
+		all[len(all)-1].Ceiling = 0 // a refused request is not in flight
+	}
 	return all
 }
 
-// number sorts limits as an index counts them, those that count alike by window and
-// then by events, and numbers them.
+// number sorts limits, those that count alike by window and then by events, and numbers
+// them from the longest window: a limit over a shorter one that joins or leaves the zone
+// takes no count away from it.
 func number(limits []placed) {
 	slices.SortStableFunc(limits, func(a, b placed) int {
 		return cmp.Or(
@@ -69,9 +76,9 @@ func number(limits []placed) {
 			cmp.Compare(a.Events, b.Events),
 		)
 	})
-	for i := range limits {
-		if i > 0 && limits[i].Algorithm == limits[i-1].Algorithm {
-			limits[i].Index = limits[i-1].Index + 1
+	for i := len(limits) - 2; i >= 0; i-- {
+		if limits[i].Algorithm == limits[i+1].Algorithm {
+			limits[i].Index = limits[i+1].Index + 1
 		}
 	}
 }
@@ -80,18 +87,25 @@ func number(limits []placed) {
 func (z *Zone) checkLimits(r report) {
 	limits := z.limits("zone")
 	if len(limits) == 0 {
-		r.problemf("must have a limit: limits, max_events with window, or min_interval")
+		r.problemf("must have a limit: limits, max_events with window, min_interval or in_flight")
 		return
 	}
 	bucket, sound := false, true
 	for _, l := range limits {
 		before := len(r.problems)
-		checkLimit(r, l)
+		if l.at == "" && z.MaxEvents == nil {
+			r.problemf("events: is missing, which window belongs to (in JSON max_events)")
+		} else {
+			checkLimit(r, l)
+		}
 		sound = sound && len(r.problems) == before
 		bucket = bucket || l.Algorithm == limiter.TokenBucket
 	}
 	if z.Burst != 0 && !bucket {
 		r.in("burst").problemf("only the algorithm token_bucket has one")
+	}
+	if z.CountRejected != 0 && len(limits) == 1 && z.InFlight != 0 {
+		r.in("count_rejected").problemf("means nothing to in_flight, which is the zone's only limit")
 	}
 	if sound {
 		comparePairs(r, limits, z.Cost == "" || z.Cost == "1")
@@ -102,7 +116,7 @@ func checkLimit(r report, l placed) {
 	if l.at != "" {
 		r = r.in("%s", l.at)
 	}
-	if l.Algorithm != limiter.MinInterval && !slices.Contains(algorithms, l.Algorithm) {
+	if l.Algorithm != limiter.MinInterval && l.at != "in_flight" && !slices.Contains(algorithms, l.Algorithm) {
 		r.in("algorithm").oneOf(l.Algorithm, algorithms...)
 		return
 	}
@@ -127,7 +141,7 @@ func comparePairs(r report, limits []placed, unitCost bool) {
 	for i, l := range limits {
 		for j, other := range limits {
 			switch {
-			case i == j:
+			case i == j, l.Algorithm == limiter.InFlight, other.Algorithm == limiter.InFlight:
 			case l.Limit == other.Limit:
 				if j < i {
 					r.problemf("%s: is written twice", describe(l))
@@ -143,12 +157,15 @@ func comparePairs(r report, limits []placed, unitCost bool) {
 
 // describe names a limit in a message by where it stands and by its numbers.
 func describe(l placed) string {
-	numbers := fmt.Sprintf("%d/%s", l.Events, l.Window)
+	window := limiter.ShortDuration(l.Window)
+	numbers := fmt.Sprintf("%d/%s", l.Events, window)
 	switch l.at {
 	case "":
 		return numbers
+	case "in_flight":
+		return fmt.Sprintf("in_flight (%d)", l.Events)
 	case "min_interval":
-		return fmt.Sprintf("%s (%s)", l.at, l.Window)
+		return fmt.Sprintf("%s (%s)", l.at, window)
 	}
 	return fmt.Sprintf("%s (%s)", l.at, numbers)
 }

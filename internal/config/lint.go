@@ -1,8 +1,10 @@
 package config
 
 import (
+	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -14,18 +16,26 @@ import (
 type proxyLint struct {
 	untold atomic.Bool // a proxy that is not trusted
 	loose  atomic.Bool // a trusted proxy whose word is not checked
+	unread atomic.Bool // a trusted proxy whose word Caddy passes over
 }
 
 // check looks at one request.
 func (l *proxyLint) check(r *http.Request, logger *zap.Logger) {
-	if l.untold.Load() && l.loose.Load() || !isForwarded(r.Header) {
+	if l.untold.Load() && l.loose.Load() && l.unread.Load() || !isForwarded(r.Header) {
 		return
 	}
 	trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool)
 	if trusted {
 		server, ok := r.Context().Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-		if ok && server.TrustedProxiesStrict == 0 && l.loose.CompareAndSwap(false, true) {
-			logger.Warn("trusted_proxies without trusted_proxies_strict: clients can choose their own address",
+		switch {
+		case !ok:
+		case server.TrustedProxiesStrict == 0:
+			if l.loose.CompareAndSwap(false, true) {
+				logger.Warn("trusted_proxies without trusted_proxies_strict: clients can choose their own address",
+					zap.String("server", server.Name()))
+			}
+		case !l.unread.Load() && !isReadable(nearestHop(r.Header, server.ClientIPHeaders)) && l.unread.CompareAndSwap(false, true):
+			logger.Warn("a trusted proxy names its client in a form that Caddy cannot read: the entry before it counts, which clients can choose",
 				zap.String("server", server.Name()))
 		}
 		return
@@ -40,6 +50,33 @@ func (l *proxyLint) check(r *http.Request, logger *zap.Logger) {
 func isForwarded(h http.Header) bool {
 	return len(h["X-Forwarded-For"]) > 0 || len(h["Forwarded"]) > 0 ||
 		len(h["X-Real-Ip"]) > 0 || len(h["Cf-Connecting-Ip"]) > 0
+}
+
+// nearestHop returns what the nearest proxy says of its client: the last entry of the first
+// of these headers that there is.
+func nearestHop(h http.Header, names []string) string {
+	for _, name := range names {
+		if lines := h[http.CanonicalHeaderKey(name)]; len(lines) > 0 {
+			last := lines[len(lines)-1]
+			return last[strings.LastIndexByte(last, ',')+1:]
+		}
+	}
+	return ""
+}
+
+// isReadable reports whether Caddy finds an address in an entry, which may have a port. It
+// does not in brackets that follow a blank or have no port, as in ", [2001:db8::1]:80".
+func isReadable(entry string) bool {
+	host := strings.TrimSpace(entry)
+	if _, err := netip.ParseAddr(host); host == "" || err == nil {
+		return true
+	}
+	if split, _, err := net.SplitHostPort(entry); err == nil {
+		host = strings.TrimSpace(split)
+	}
+	host, _, _ = strings.Cut(host, "%")
+	_, err := netip.ParseAddr(host)
+	return err == nil
 }
 
 // carrierNAT is the shared address space of RFC 6598, which tunnels use as well.

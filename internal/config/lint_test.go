@@ -17,6 +17,7 @@ func TestProxyLint(t *testing.T) {
 	const (
 		untold = "a proxy forwards requests and is not in trusted_proxies"
 		loose  = "trusted_proxies without trusted_proxies_strict"
+		unread = "a trusted proxy names its client in a form that Caddy cannot read"
 	)
 	for _, test := range []struct {
 		name    string
@@ -35,6 +36,7 @@ func TestProxyLint(t *testing.T) {
 		// Anybody may send the header.
 		{"stranger", "203.0.113.7:999", "X-Forwarded-For", false, 0, ""},
 		{"trusted and strict", "10.0.0.7:999", "X-Forwarded-For", true, 1, ""},
+		{"trusted, and not understood", "10.0.0.7:999", "X-Forwarded-For", true, 2, unread},
 		{"trusted blindly", "10.0.0.7:999", "X-Forwarded-For", true, 0, loose},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -45,8 +47,13 @@ func TestProxyLint(t *testing.T) {
 			if test.header != "" {
 				r.Header.Set(test.header, "198.51.100.1")
 			}
+			if test.want == unread {
+				r.Header.Set(test.header, "198.51.100.1, [2001:db8::1]")
+			}
 			ctx := context.WithValue(r.Context(), caddyhttp.VarsCtxKey, map[string]any{caddyhttp.TrustedProxyVarKey: test.trusted})
-			ctx = context.WithValue(ctx, caddyhttp.ServerCtxKey, &caddyhttp.Server{TrustedProxiesStrict: test.strict})
+			ctx = context.WithValue(ctx, caddyhttp.ServerCtxKey, &caddyhttp.Server{
+				TrustedProxiesStrict: test.strict, ClientIPHeaders: []string{"X-Forwarded-For"},
+			})
 			for range 3 {
 				lint.check(r.WithContext(ctx), zap.New(core))
 			}
@@ -61,5 +68,27 @@ func TestProxyLint(t *testing.T) {
 				t.Errorf("warnings %q, want one that begins %q", got, test.want)
 			}
 		})
+	}
+}
+
+// L70: what Caddy can read of a proxy's word, and what it passes over.
+func TestIsReadable(t *testing.T) {
+	for entry, want := range map[string]bool{
+		"192.0.2.1": true, " 192.0.2.1 ": true, "192.0.2.1:80": true, " 192.0.2.1:80": true,
+		"2001:db8::1": true, "[2001:db8::1]:80": true, "fe80::1%eth0": true, "": true, " ": true,
+		" [2001:db8::1]:80": false, "[2001:db8::1]": false, "unknown": false, "_hidden": false, "1.2.3": false,
+	} {
+		if got := isReadable(entry); got != want {
+			t.Errorf("%q: got %t, want %t", entry, got, want)
+		}
+	}
+	h := http.Header{"X-Forwarded-For": {"a, b", "c,d"}, "X-Other": {"e"}}
+	for _, c := range []struct {
+		names []string
+		want  string
+	}{{nil, ""}, {[]string{"X-Forwarded-For"}, "d"}, {[]string{"X-None", "x-other", "X-Forwarded-For"}, "e"}} {
+		if got := nearestHop(h, c.names); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.names, got, c.want)
+		}
 	}
 }

@@ -16,16 +16,19 @@ import (
 // A Meter is a RateLimit that is built: it turns a request into asks, has them
 // answered and tells the observers.
 type Meter struct {
-	// Status, Message and Jitter of refusals.
+	// Status and Message of refusals.
 	Status  int
 	Message string
-	Jitter  float64
 	// Headers are the header families that answers carry.
 	Headers headers.Style
 
 	zones    []*zoneMeter
 	store    limiter.Store
+	leasing  bool // whether any zone has an in_flight limit
+	leases   lessors
+	jitter   float64
 	denying  bool // refuse what not even the store's stand-in can decide
+	guessing bool // the store's stand-in does not count: its answers are no decisions
 	logKey   bool
 	shared   *Shared
 	logger   *zap.Logger
@@ -38,9 +41,13 @@ type Meter struct {
 type Reading struct {
 	// Decision is the answer of all zones that apply to the request.
 	limiter.Decision
-	// Wait is after what time a refused request may pass: [limiter.Never] if no
-	// waiting helps, 0 if that is unknown.
+	// Wait is after what time a refused request may pass, lengthened by the jitter that
+	// is wanted: [limiter.Never] if no waiting helps, 0 if that is unknown.
 	Wait time.Duration
+	// Reason is why a request was refused that no limit refused, in one sentence.
+	Reason string
+	// Leases are the places that an allowed request holds until it is served.
+	Leases *Leases
 
 	parts   []part
 	asks    []limiter.Ask
@@ -77,12 +84,25 @@ func (m *Meter) Read(r *http.Request) (*Reading, error) {
 		m.Free(d)
 		return nil, err
 	}
-	if err := m.decide(d, r); err != nil {
-		m.undecided(d, r, err)
+	switch err := m.decide(d, r); {
+	case err != nil:
+		m.undecided(d, r)
+		if m.lost.CompareAndSwap(false, true) {
+			m.logger.Error("no store could decide", zap.Error(err))
+		}
+		return d, nil
+	case m.guessing && len(d.Results) > 0 && d.Results[0].Origin == limiter.Local:
+		if m.leasing {
+			m.leases.collect(&d.Decision)
+		}
+		m.undecided(d, r)
 		return d, nil
 	}
 	for i := range d.parts {
 		m.observe(d, i, r)
+	}
+	if m.leasing {
+		d.Leases = m.leases.collect(&d.Decision)
 	}
 	return d, nil
 }
@@ -135,7 +155,7 @@ func (m *Meter) collect(d *Reading, r *http.Request) error {
 func (m *Meter) decide(d *Reading, r *http.Request) error {
 	for i := range d.parts {
 		if d.parts[i].fate == rejected && !d.parts[i].zone.shadow {
-			d.blamed = i
+			d.blamed, d.Reason = i, noKey
 			d.Decision = limiter.Decision{Blamed: -1, Nearest: -1}
 			return nil
 		}
@@ -145,11 +165,15 @@ func (m *Meter) decide(d *Reading, r *http.Request) error {
 	}
 	d.results = d.results[:len(d.asks)]
 	var err error
-	d.Decision, err = limiter.Take(r.Context(), m.store, d.asks, d.results)
+	if m.leasing {
+		d.Decision, err = m.leases.take(r.Context(), m.store, d.asks, d.results)
+	} else {
+		d.Decision, err = limiter.Take(r.Context(), m.store, d.asks, d.results)
+	}
 	if err != nil || d.Allowed {
 		return err
 	}
-	d.Wait = d.Results[d.Blamed].Wait
+	d.Wait = headers.Lengthen(d.Results[d.Blamed].Wait, m.jitter)
 	for i := range d.parts {
 		if p := &d.parts[i]; p.from <= d.Blamed && d.Blamed < p.to {
 			d.blamed = i
@@ -158,27 +182,40 @@ func (m *Meter) decide(d *Reading, r *http.Request) error {
 	return nil
 }
 
-// undecidedWait is how long a client is told to wait if nobody could decide.
-const undecidedWait = time.Second
+// What clients are told who are refused, but not by a limit.
+const (
+	noKey     = "The request does not say whose it is."
+	noStore   = "The limit cannot be checked at the moment."
+	storeWait = time.Second // an outage may end at any moment
+)
 
-// undecided does what is wanted if neither the store nor its stand-in could decide:
-// that is never an error of the request.
-func (m *Meter) undecided(d *Reading, r *http.Request, err error) {
-	d.Decision = limiter.Decision{Allowed: true, Blamed: -1, Nearest: -1}
+// undecided does what is wanted if the store could not decide, and its stand-in cannot or
+// only says what it always says: that is never an error of the request. Clients are then told no
+// numbers, since nobody knows any.
+func (m *Meter) undecided(d *Reading, r *http.Request) {
+	d.Allowed, d.Blamed, d.Nearest, d.Wait, d.blamed = true, -1, -1, 0, -1
 	for i := range d.parts {
 		p := &d.parts[i]
 		if p.fate != asked {
 			m.observe(d, i, r)
 			continue
 		}
-		if m.denying && !p.zone.shadow && d.Allowed {
-			d.Allowed, d.Wait, d.blamed = false, undecidedWait, i
+		if m.denying && !p.zone.shadow && d.Allowed && d.costs(p) {
+			d.Allowed, d.blamed = false, i
+			d.Wait, d.Reason = headers.Lengthen(storeWait, m.jitter), noStore
 		}
 		m.tell(d, p, r, observe.StoreError, -1)
 	}
-	if m.lost.CompareAndSwap(false, true) {
-		m.logger.Error("no store could decide", zap.Error(err))
+}
+
+// costs reports whether a part asks for anything: what costs nothing is never refused.
+func (d *Reading) costs(p *part) bool {
+	for _, a := range d.asks[p.from:p.to] {
+		if a.Cost > 0 {
+			return true
+		}
 	}
+	return false
 }
 
 // observe tells the observers what one zone said. Zones that would have let a request

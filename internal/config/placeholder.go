@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -59,13 +60,35 @@ func checkPlaceholders(text string) (warning string, unknown error) {
 	if err != nil {
 		return "", err
 	}
+	var names []string
+	for _, p := range pieces {
+		if p.placeholder {
+			names = append(names, p.text)
+		}
+	}
+	return checkNames(names)
+}
+
+// inText finds placeholders among other words, with the backslash before those that are none.
+var inText = regexp.MustCompile(`\\?\{[^\s{}"'\\]+\}`)
+
+// checkText is checkPlaceholders for a text that clients read. There a brace is often meant
+// itself, as in JSON: what does not look like a placeholder is none, as in Caddy's respond.
+func checkText(text string) (warning string, unknown error) {
+	var names []string
+	for _, found := range inText.FindAllString(text, -1) {
+		if found[0] == '{' {
+			names = append(names, found[1:len(found)-1])
+		}
+	}
+	return checkNames(names)
+}
+
+func checkNames(names []string) (warning string, unknown error) {
 	var errs []error
 	var warnings []string
-	for _, p := range pieces {
-		if !p.placeholder {
-			continue
-		}
-		w, err := checkPlaceholder(p.text)
+	for _, name := range names {
+		w, err := checkPlaceholder(name)
 		errs = append(errs, err)
 		if w != "" {
 			warnings = append(warnings, w)

@@ -75,6 +75,33 @@ func TestCheckPlaceholders(t *testing.T) {
 	}
 }
 
+// In a text for clients a brace may be one; Caddy puts in what it knows all the same.
+func TestCheckText(t *testing.T) {
+	r := request("http://example.com/")
+	for _, c := range []struct{ text, sent, unknown, warning string }{
+		{`{"error": "{http.request.method} refused"}`, `{"error": "GET refused"}`, "", ""},
+		{`{"a": {"b": [{}]}} } {`, `{"a": {"b": [{}]}} } {`, "", ""},
+		{`\{http.request.nothing\} {http.request.host}`, `{http.request.nothing} example.com`, "", ""},
+		{`{"error": "{http.request.path}"}`, "", "unknown placeholder {http.request.path}", ""},
+		{`<style>p{color:red}</style>{plugin.x}`, `<style>p{color:red}</style>{plugin.x}`, "", "{plugin.x}"},
+	} {
+		unknown := ""
+		warning, err := checkText(c.text)
+		if err != nil {
+			unknown = err.Error()
+		}
+		if !strings.Contains(unknown, c.unknown) || (c.unknown == "") != (unknown == "") {
+			t.Errorf("%s: unknown %q, want %q", c.text, unknown, c.unknown)
+		}
+		if !strings.Contains(warning, c.warning) || (c.warning == "") != (warning == "") {
+			t.Errorf("%s: warning %q, want %q", c.text, warning, c.warning)
+		}
+		if got := replacer(r).ReplaceKnown(c.text, ""); unknown == "" && got != c.sent {
+			t.Errorf("%s: Caddy sends %q, want %q", c.text, got, c.sent)
+		}
+	}
+}
+
 // Whatever a Caddyfile's shorthands stand for is known.
 func TestShorthandsAreKnown(t *testing.T) {
 	for _, short := range strings.Fields(`host hostport port orig_method orig_uri orig_path orig_dir orig_file

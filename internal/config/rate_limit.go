@@ -66,13 +66,13 @@ func (h *RateLimit) check(r report, app *App) {
 	}
 	checkHeaders(r, h.Headers)
 	checkOnStoreError(r, h.OnStoreError)
-	warning, unknown := checkPlaceholders(h.Message)
+	warning, unknown := checkText(h.Message)
 	r.in("message").problem(unknown)
 	if warning != "" {
 		r.in("message").warn(warning)
 	}
 	if h.Distributed != nil && app.Redis == nil {
-		r.in("distributed").warn("has no effect without Redis: counts are kept in this instance's memory")
+		r.in("distributed").warn("each instance counts for itself until the global options name a Redis that they share")
 	}
 }
 
@@ -89,8 +89,12 @@ func (h *RateLimit) Build(ctx caddy.Context, s *Shared) (*Meter, error) {
 			s.zones.add(r.in("zone %q", name), name, place, z, &s.app)
 		}
 	}
-	if s.inSequence(ctx) {
+	second, twice := s.sequence(ctx).enter(h.names())
+	if second {
 		r.in("%s", place).warn("several rate_limit handlers decide one after the other; zones in one block are decided together")
+	}
+	for _, name := range twice {
+		r.in("%s", place).in("zone %q", name).warn("an earlier handler of the same routes has this zone as well: a request that reaches both is charged twice")
 	}
 	if err := r.err(); err != nil {
 		return nil, err
@@ -102,12 +106,15 @@ func (h *RateLimit) Build(ctx caddy.Context, s *Shared) (*Meter, error) {
 	setDefault(&c.Headers, s.app.Headers)
 	setDefault(&c.OnStoreError, s.app.OnStoreError)
 	m := &Meter{
-		Status: c.Status, Message: c.Message, Jitter: c.Jitter,
-		store:   s.store(c.OnStoreError),
-		denying: c.OnStoreError == deny,
-		logKey:  c.LogKey,
-		shared:  s,
-		logger:  ctx.Logger(),
+		Status: c.Status, Message: c.Message,
+		store:    s.store(c.OnStoreError),
+		leases:   s.lessors(c.OnStoreError),
+		jitter:   c.Jitter,
+		denying:  c.OnStoreError == deny,
+		guessing: s.redis != nil && c.OnStoreError != local,
+		logKey:   c.LogKey,
+		shared:   s,
+		logger:   ctx.Logger(),
 	}
 	var err error
 	if m.Headers, err = headers.Parse(c.Headers); err != nil {
@@ -119,6 +126,7 @@ func (h *RateLimit) Build(ctx caddy.Context, s *Shared) (*Meter, error) {
 			return nil, err
 		}
 		m.zones = append(m.zones, z)
+		m.leasing = m.leasing || c.Zones[name].InFlight > 0
 	}
 	return m, nil
 }

@@ -28,25 +28,37 @@ func TestRateLimitValidate(t *testing.T) {
 		{"interval only", zone(`"min_interval": "1s"`), nil},
 		{"nothing", `{}`, []string{"must have a zone"}},
 		{"null zone", `{"rate_limits": {"api": null}}`, []string{`zone "api": must not be null`}},
-		{"no limit", zone(`"algorithm": "fixed_window"`), []string{`zone "api": must have a limit: limits, max_events with window, or min_interval`}},
+		{"no limit", zone(`"algorithm": "fixed_window"`), []string{`zone "api": must have a limit: limits, max_events with window, min_interval or in_flight`}},
 		// L62, and what crashed the best-known limiter on each request.
 		{"no events", zone(`"max_events": 0, "window": "1m"`), []string{`zone "api": events: must be at least 1, got 0`}},
 		{"negative events", zone(`"limits": [{"events": -1, "window": "1m"}]`), []string{`zone "api": limits[0]: events: must be at least 1, got -1`}},
 		// L67.
-		{"no window", zone(`"max_events": 5`), []string{`zone "api": window: must be positive, got 0s`}},
+		{"no window", zone(`"max_events": 5`), []string{`zone "api": window: is missing`}},
 		{
 			"negative window", zone(`"limits": [{"events": 1, "window": "1s"}, {"events": 5, "window": "-1m"}]`),
 			[]string{`zone "api": limits[1]: window: must be positive, got -1m0s`},
 		},
-		{"window without events", zone(`"window": "1m"`), []string{`zone "api": events: must be at least 1, got 0`}},
+		{"window without events", zone(`"window": "1m"`), []string{`zone "api": events: is missing, which window belongs to (in JSON max_events)`}},
 		{"negative interval", zone(`"min_interval": "-1s"`), []string{`zone "api": min_interval: window: must be positive, got -1s`}},
+		{"in flight only", zone(`"in_flight": 20`), nil},
+		{"in flight beside others", zone(`"in_flight": 1, "max_events": 1, "window": "1s", "min_interval": "1s", "count_rejected": "1h", "cost": 1`), nil},
+		{"negative in flight", zone(`"in_flight": -1`), []string{`zone "api": in_flight: events: must be at least 1, got -1`}},
+		{"too many in flight", zone(`"in_flight": 10001`), []string{`zone "api": in_flight: events: in_flight counts at most 10000 requests at a time, got 10001`}},
+		{
+			"in flight as a way of counting", zone(`"limits": [{"events": 1, "window": "1m", "algorithm": "in_flight"}]`),
+			[]string{`zone "api": limits[0]: algorithm: must be sliding_window, sliding_log, sliding_counter, token_bucket or fixed_window, got "in_flight"`},
+		},
+		{
+			"rejected in flight", zone(`"in_flight": 1, "count_rejected": "1h"`),
+			[]string{`zone "api": count_rejected: means nothing to in_flight, which is the zone's only limit`},
+		},
 		{
 			"algorithm", zone(`"max_events": 5, "window": "1m", "algorithm": "leaky"`),
 			[]string{`zone "api": algorithm: must be sliding_window, sliding_log, sliding_counter, token_bucket or fixed_window, got "leaky"`},
 		},
 		{
 			"written twice", zone(`"max_events": 5, "window": "1m", "limits": [{"events": 5, "window": "60s"}]`),
-			[]string{`zone "api": limits[0] (5/1m0s): is written twice`},
+			[]string{`zone "api": limits[0] (5/1m): is written twice`},
 		},
 		{
 			"burst of a window", zone(`"limits": [{"events": 5, "window": "1m", "burst": 9}]`),
@@ -58,15 +70,15 @@ func TestRateLimitValidate(t *testing.T) {
 		},
 		{
 			"ceiling", zone(`"max_events": 5, "window": "1h", "count_rejected": "1m"`),
-			[]string{`zone "api": count_rejected: must not be shorter than the window of 1h0m0s, got 1m0s`},
+			[]string{`zone "api": count_rejected: must not be shorter than the window of 1h, got 1m`},
 		},
 		{
 			"cost above the limit", zone(`"max_events": 5, "window": "1h", "cost": 6`),
-			[]string{`zone "api": cost: is above the events of 5/1h0m0s: no request could ever pass, got 6`},
+			[]string{`zone "api": cost: is above the events of 5/1h: no request could ever pass, got 6`},
 		},
 		{
 			"cost above the burst", zone(`"limits": [{"events": 9, "window": "1h", "algorithm": "token_bucket", "burst": 2}], "cost": 3`),
-			[]string{`zone "api": cost: is above the burst of limits[0] (9/1h0m0s): no request could ever pass, got 3`},
+			[]string{`zone "api": cost: is above the burst of limits[0] (9/1h): no request could ever pass, got 3`},
 		},
 		{"cost beside an interval", zone(`"max_events": 5, "window": "1h", "min_interval": "1s", "cost": 5`), nil},
 		{
@@ -105,7 +117,7 @@ func TestRateLimitValidate(t *testing.T) {
 		{
 			"several zones", `{"rate_limits": {"b": {"window": "1s", "max_events": 0}, "a": {}}}`,
 			[]string{
-				`zone "a": must have a limit: limits, max_events with window, or min_interval`,
+				`zone "a": must have a limit: limits, max_events with window, min_interval or in_flight`,
 				`zone "b": events: must be at least 1, got 0`,
 			},
 		},
@@ -140,7 +152,7 @@ func TestRateLimitWarnings(t *testing.T) {
 		},
 		{
 			"implied by a shorter one", zone(`"key": "x", "limits": [{"events": 100, "window": "1m"}, {"events": 10000, "window": "1h"}]`),
-			[]string{`zone "api": limits[1] (10000/1h0m0s): ` + unbound},
+			[]string{`zone "api": limits[1] (10000/1h): ` + unbound},
 		},
 		{"both bind", zone(`"key": "x", "limits": [{"events": 10, "window": "1s"}, {"events": 100, "window": "1m"}, {"events": 1000, "window": "1h"}]`), nil},
 		{"fixed windows may meet", zone(`"key": "x", "algorithm": "fixed_window", "limits": [{"events": 10, "window": "1s"}, {"events": 15, "window": "1s", "algorithm": "sliding_log"}]`), nil},
@@ -150,12 +162,12 @@ func TestRateLimitWarnings(t *testing.T) {
 		},
 		{
 			"interval", zone(`"key": "x", "max_events": 100, "window": "1m", "min_interval": "1s"`),
-			[]string{`zone "api": 100/1m0s: ` + unbound},
+			[]string{`zone "api": 100/1m: ` + unbound},
 		},
 		{"interval and costs", zone(`"key": "x", "max_events": 100, "window": "1m", "min_interval": "1s", "cost": 2`), nil},
 		{
 			"two ways of the same", zone(`"key": "x", "max_events": 5, "window": "1m", "limits": [{"events": 5, "window": "1m", "algorithm": "sliding_log"}]`),
-			[]string{`zone "api": limits[0] (5/1m0s): ` + unbound},
+			[]string{`zone "api": limits[0] (5/1m): ` + unbound},
 		},
 		{
 			"exempt", zone(`"key": "x", "max_events": 5, "window": "1m", "exempt_ranges": ["0.0.0.0/0", "::/0"]`),
@@ -163,7 +175,7 @@ func TestRateLimitWarnings(t *testing.T) {
 		},
 		{
 			"distributed", `{"distributed": {}, "rate_limits": {"api": {"key": "x", "max_events": 5, "window": "1m"}}}`,
-			[]string{`distributed: has no effect without Redis: counts are kept in this instance's memory`},
+			[]string{`distributed: each instance counts for itself until the global options name a Redis that they share`},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -202,12 +214,12 @@ func TestLimitNumbers(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"sliding_window limits[3] (8/1m0s)": 0,
-		"sliding_window limits[0] (9/1m0s)": 1,
-		"sliding_window 7/1h0m0s":           2,
-		"sliding_log limits[2] (7/1m0s)":    0,
-		"token_bucket limits[1] (5/1s)":     0,
-		"min_interval min_interval (1s)":    0,
+		"sliding_window limits[3] (8/1m)": 2,
+		"sliding_window limits[0] (9/1m)": 1,
+		"sliding_window 7/1h":             0,
+		"sliding_log limits[2] (7/1m)":    0,
+		"token_bucket limits[1] (5/1s)":   0,
+		"min_interval min_interval (1s)":  0,
 	} {
 		if index, ok := got[name]; !ok || index != want {
 			t.Errorf("%s: index %d, %t, want %d", name, index, ok, want)

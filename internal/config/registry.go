@@ -61,14 +61,17 @@ func definition(z *Zone, app *App) (map[string]json.RawMessage, error) {
 	number(limits)
 	texts := make([]string, len(limits))
 	for i, l := range limits {
-		texts[i] = fmt.Sprintf("%d/%s %s", l.Events, l.Window, l.Algorithm)
-		if l.Algorithm == limiter.TokenBucket {
+		texts[i] = fmt.Sprintf("%d/%s %s", l.Events, limiter.ShortDuration(l.Window), l.Algorithm)
+		switch l.Algorithm {
+		case limiter.InFlight:
+			texts[i] = fmt.Sprintf("%d in_flight", l.Events)
+		case limiter.TokenBucket:
 			texts[i] += fmt.Sprintf(" burst %d", l.Burst)
 		}
 	}
 	c := *z
 	c.Limits = nil
-	c.MaxEvents, c.Window, c.Algorithm, c.Burst, c.MinInterval = nil, 0, "", 0, 0
+	c.MaxEvents, c.Window, c.Algorithm, c.Burst, c.MinInterval, c.InFlight = nil, 0, "", 0, 0, 0
 	setDefault(&c.Cost, "1")
 	setDefault(&c.OnEmptyKey, emptyClientIP)
 	setDefault(&c.IPv4Prefix, app.IPv4Prefix)

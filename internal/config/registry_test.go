@@ -27,8 +27,8 @@ func TestRegistry(t *testing.T) {
 		},
 		{
 			"limits", plain + `, "cost": 2`, `"key": "x", "max_events": 20, "window": "1m", "cost": 2`,
-			`zone "api": limits: ["10/1m0s sliding_window"] in handler 1, but ` +
-				`["20/1m0s sliding_window"] in handler 2: zones of one name are one zone and must be defined alike`, "",
+			`zone "api": limits: ["10/1m sliding_window"] in handler 1, but ` +
+				`["20/1m sliding_window"] in handler 2: zones of one name are one zone and must be defined alike`, "",
 		},
 		{
 			"key", plain + `, "dry_run": true`, `"key": "y", "max_events": 10, "window": "1m", "dry_run": true`,
@@ -42,10 +42,7 @@ func TestRegistry(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			g, r := make(registry), newReport()
-			app, err := new(App).resolved()
-			if err != nil {
-				t.Fatal(err)
-			}
+			app := new(App).resolved(newReport())
 			for i, fields := range []string{test.first, test.second} {
 				h := rateLimit(t, `{"rate_limits": {"api": {`+fields+`}}}`)
 				g.add(r.in("zone %q", "api"), "api", []string{"handler 1", "handler 2"}[i], h.Zones["api"], &app)

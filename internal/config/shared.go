@@ -36,20 +36,16 @@ type Shared struct {
 	holds   holds
 	memory  *memstore.Store
 	redis   limiter.Store            // nil if counts are kept in memory
+	pooled  pooledRedis              // the same, with what belongs to it
 	layered map[string]limiter.Store // by the word of on_store_error
 	closed  atomic.Bool
+
+	memoryLeases, redisLeases *lessor // of memory and redis
 
 	// What has been loaded so far.
 	zones  registry
 	placed map[*caddyhttp.Server]int // how many handlers each server has
-	lists  map[routeList]int         // and each list of routes
-}
-
-// A routeList is where handlers follow one another: a subroute, or the routes of a
-// server itself.
-type routeList struct {
-	parent caddy.Module
-	server *caddyhttp.Server
+	lists  map[routeList]*sequence   // and which each list of routes has
 }
 
 // The memory store is swept a little at a time, all of it about once a minute.
@@ -66,8 +62,8 @@ func (a *App) Build(ctx caddy.Context) (*Shared, error) {
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	app, err := a.resolved()
-	if err != nil {
+	app := a.resolved(r)
+	if err := r.err(); err != nil {
 		return nil, err
 	}
 	s := &Shared{
@@ -77,7 +73,7 @@ func (a *App) Build(ctx caddy.Context) (*Shared, error) {
 		layered: make(map[string]limiter.Store),
 		zones:   make(registry),
 		placed:  make(map[*caddyhttp.Server]int),
-		lists:   make(map[routeList]int),
+		lists:   make(map[routeList]*sequence),
 	}
 	r.log(s.logger)
 	if err := s.open(ctx); err != nil {
@@ -99,29 +95,34 @@ func (s *Shared) open(ctx caddy.Context) error {
 	}
 	s.events = events
 	s.Observers = observe.Observers{observe.Metrics{}, s.log, s.events}
-	if s.memory, err = s.holds.memory(s.app.MaxKeys); err != nil {
+	if s.memory, s.memoryLeases, err = s.holds.memory(s.app.MaxKeys); err != nil {
 		return fmt.Errorf("memory store: %w", err)
 	}
 	if s.app.Redis != nil {
-		if s.redis, err = s.holds.redis(&s.app); err != nil {
+		if s.pooled, err = s.holds.redis(&s.app); err != nil {
 			return err
 		}
+		s.redis, s.redisLeases = s.pooled.Store, s.pooled.leases
 	}
 	return nil
 }
 
 // Run does the background work until ctx is done: it lets expired keys go and hands
-// events to their handlers. That it runs at all means that the configuration is the one
-// in use, so it also gives the memory store its bound, which an older one may have set.
+// events to their handlers, and warns of what is wrong with Redis once that is there.
 func (s *Shared) Run(ctx context.Context) {
-	s.memory.SetMaxKeys(s.app.MaxKeys)
 	var work sync.WaitGroup
 	work.Go(func() { s.events.Run(ctx) })
 	work.Go(func() { s.sweep(ctx) })
+	if s.redis != nil {
+		work.Go(func() { s.inspect(ctx) })
+	}
 	work.Wait()
 }
 
+// sweep also gives the memory store its bound, again and again: an older configuration has
+// set another one, and so may a newer one that ran for a moment until its load failed.
 func (s *Shared) sweep(ctx context.Context) {
+	s.memory.SetMaxKeys(s.app.MaxKeys)
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
 	for {
@@ -129,6 +130,7 @@ func (s *Shared) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			s.memory.SetMaxKeys(s.app.MaxKeys)
 			s.memory.Sweep(s.app.MaxKeys/sweepParts + 1)
 		}
 	}
@@ -138,7 +140,21 @@ func (s *Shared) sweep(ctx context.Context) {
 // memory store stays, and a Redis store that nobody else uses is unavailable.
 func (s *Shared) Close() error {
 	s.closed.Store(true)
+	if s.redisLeases != nil && caddy.Exiting() {
+		s.redisLeases.quit()
+	}
 	return s.holds.release()
+}
+
+// lessors returns what keeps the leases of the store that decides.
+func (s *Shared) lessors(onStoreError string) lessors {
+	switch {
+	case s.redis == nil:
+		return lessors{first: s.memoryLeases}
+	case onStoreError == local:
+		return lessors{first: s.redisLeases, second: s.memoryLeases}
+	}
+	return lessors{first: s.redisLeases}
 }
 
 // store returns the store that decides, with the layers around it.
@@ -182,17 +198,4 @@ func (s *Shared) place(ctx caddy.Context) string {
 		return fmt.Sprintf("rate_limit handler %d", s.placed[server])
 	}
 	return fmt.Sprintf("rate_limit handler %d of server %q", s.placed[server], server.Name())
-}
-
-// inSequence reports whether the handler that ctx provisions is the second one in its
-// list of routes.
-func (s *Shared) inSequence(ctx caddy.Context) bool {
-	modules := ctx.Modules()
-	if len(modules) < 2 {
-		return false
-	}
-	list := routeList{parent: modules[len(modules)-2]}
-	list.server, _ = ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
-	s.lists[list]++
-	return s.lists[list] == 2
 }

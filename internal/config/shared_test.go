@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -116,6 +118,11 @@ func TestRedisIdentity(t *testing.T) {
 		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "q"}}`,
 		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p", "db": 1}}`,
 		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p", "prefix": "x:"}}`,
+		`{"redis": {"addresses": ["127.0.0.1:1", "127.0.0.1:2"], "username": "u", "password": "p"}}`,
+		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p", "cluster": true}}`,
+		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p", "sentinel": "main"}}`,
+		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p", "tls": {}}}`,
+		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p", "tls": {"server_name": "x"}}}`,
 		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p"}, "secret": "s"}`,
 		`{"redis": {"addresses": ["127.0.0.1:1"], "username": "u", "password": "p"}, "hash_keys": "off"}`,
 	} {
@@ -201,6 +208,10 @@ func TestOutage(t *testing.T) {
 	if n := logs.FilterMessage("store unavailable").Len(); n != 1 {
 		t.Errorf("down was logged %d times", n)
 	}
+	await(t, "a line that it is back", func() bool {
+		m.read(t)
+		return logs.FilterMessage("store available again").Len() > 0
+	})
 	if n := logs.FilterMessage("store available again").Len(); n != 1 {
 		t.Errorf("up was logged %d times", n)
 	}
@@ -229,6 +240,57 @@ func TestServeAfterClose(t *testing.T) {
 	}
 }
 
+// A configuration whose load fails may have run for a moment. The one that serves on has its
+// own bound of keys again.
+func TestFailedLoadLeavesBound(t *testing.T) {
+	s, failed := build(t, `{}`), build(t, `{"max_keys": 1}`)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		go s.sweep(ctx)
+		synctest.Wait()
+		over, stop := context.WithCancel(t.Context())
+		stop()
+		failed.sweep(over)
+		<-time.After(sweepInterval)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+	})
+	const keys = 2000
+	l := &limiter.Limit{Zone: "bound", Algorithm: limiter.FixedWindow, Events: 1, Window: time.Hour}
+	var result [1]limiter.Result
+	before := s.memory.Len()
+	for i := range keys {
+		ask := limiter.Ask{Limit: l, Key: strconv.Itoa(i), Cost: 1}
+		if err := s.memory.Take(t.Context(), []limiter.Ask{ask}, result[:]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := s.memory.Len() - before; n != keys {
+		t.Errorf("%d keys have room of their own, want %d", n, keys)
+	}
+}
+
+// L88: a limit over a shorter window that joins a zone takes no count from the others, nor
+// does one that leaves.
+func TestLimitJoinsZone(t *testing.T) {
+	const hour, minute = `{"events": 3, "window": "1h"}`, `{"events": 100, "window": "1m"}`
+	for i, c := range []struct {
+		limits  string
+		allowed bool
+	}{
+		{hour, true},
+		{hour + "," + minute, true},
+		{hour, true},
+		{minute + "," + hour, false},
+	} {
+		m := build(t, `{}`).meter(t, `{"rate_limits": {"joined": {"key": "x", "limits": [`+c.limits+`]}}}`)
+		if allowed, _, _ := m.read(t); allowed != c.allowed {
+			t.Errorf("request %d, under %s: allowed %t, want %t", i, c.limits, allowed, c.allowed)
+		}
+	}
+}
+
 // lost is a store that fails in a way that no layer knows.
 type lost struct{ limiter.Store }
 
@@ -248,7 +310,7 @@ func TestUndecided(t *testing.T) {
 		m.store = lost{}
 		for range 2 {
 			allowed, wait, _ := m.read(t)
-			if allowed != test.allowed || !allowed && wait != undecidedWait {
+			if allowed != test.allowed || !allowed && wait != storeWait {
 				t.Errorf("%s: allowed %t, wait %s", test.handler, allowed, wait)
 			}
 		}

@@ -3,33 +3,61 @@ package config
 import (
 	"iter"
 	"maps"
+	"net/url"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/weirhq/caddy-weir/internal/observe"
-	"github.com/weirhq/caddy-weir/limiter"
 	"github.com/weirhq/caddy-weir/limiter/memstore"
 	"github.com/weirhq/caddy-weir/limiter/redisstore"
 )
 
-// Redis names a Redis (or Valkey) server and how to talk to it.
+// Redis names a Redis (or Valkey) server, or several, and how to talk to them.
 type Redis struct {
-	// Addresses of the server, one: host:port, redis://, rediss:// or unix://.
-	// Placeholders are replaced.
+	// Addresses of the servers: host:port, redis://, rediss:// or unix://. One is a
+	// server of its own; several are nodes of a cluster, or sentinels if `sentinel`
+	// is set. Placeholders are replaced.
 	Addresses []string `json:"addresses,omitempty"`
+	// Sentinel is the name by which the sentinels at the addresses know the master.
+	// What the addresses say of user and password is then for the sentinels.
+	Sentinel string `json:"sentinel,omitempty"`
+	// Cluster says that even a single address is that of a node of a cluster.
+	Cluster bool `json:"cluster,omitempty"`
 	// Username of an ACL user. Placeholders such as {env.REDIS_USER} are replaced.
 	Username string `json:"username,omitempty"`
 	// Password of that user, or of the server. Placeholders are replaced.
 	Password string `json:"password,omitempty"`
-	// DB is the number of the database. Default: 0, or the one in the address.
+	// DB is the number of the database. Default: 0, or the one in the address. A
+	// cluster has only 0.
 	DB int `json:"db,omitempty"`
+	// TLS encrypts all connections. `{}` is enough if the servers' certificates are
+	// trusted by the system.
+	TLS *RedisTLS `json:"tls,omitempty"`
 	// Prefix begins the name of everything that is stored. Default: `weir:`.
 	Prefix string `json:"prefix,omitempty"`
 	// Timeout is the longest that a request waits for a decision. Default: 50ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
-	// PoolSize is the most connections that are held open. Default: 64.
+	// PoolSize is the most connections that are held open to a server, 1 to 65,536.
+	// Default: 64.
 	PoolSize int `json:"pool_size,omitempty"`
+}
+
+// RedisTLS names the certificates that connections to Redis use. The files are read anew for
+// each connection, so that they may be renewed at any time. Placeholders are replaced.
+type RedisTLS struct {
+	// CA is a file with the authorities that servers' certificates come from, in PEM
+	// form. Default: those that the system trusts.
+	CA string `json:"ca,omitempty"`
+	// Cert is the file of this client's certificate, in PEM form. Needs `key`.
+	Cert string `json:"cert,omitempty"`
+	// Key is the file of that certificate's private key. Needs `cert`.
+	Key string `json:"key,omitempty"`
+	// ServerName is the name that servers' certificates must hold. Default: the host
+	// in each server's address.
+	ServerName string `json:"server_name,omitempty"`
 }
 
 // What Redis's zero values stand for.
@@ -39,6 +67,10 @@ const (
 	defaultRedisPoolSize = redisstore.DefaultPoolSize
 )
 
+// mostConnections is the highest pool_size: beyond it ports run out, and the client's room for
+// the pool does.
+const mostConnections = 1 << 16
+
 // The words of on_store_error.
 const (
 	local = "local"
@@ -47,8 +79,16 @@ const (
 )
 
 func (c *Redis) check(r report) {
-	if len(c.Addresses) != 1 {
-		r.in("addresses").problemf("must be one address, got %d", len(c.Addresses))
+	switch several := len(c.Addresses) > 1 || c.Cluster; {
+	case len(c.Addresses) == 0:
+		r.in("addresses").problemf("must be at least one")
+	case c.Sentinel != "" && c.Cluster:
+		r.in("cluster").problemf("cannot be had with sentinel: a cluster has no sentinels")
+	case several && c.Sentinel == "" && c.DB != 0:
+		r.in("db").problemf("must be 0 in a cluster, got %d", c.DB)
+	}
+	if c.TLS != nil {
+		c.TLS.check(r.in("tls"))
 	}
 	if c.DB < 0 {
 		r.in("db").problemf("must not be negative, got %d", c.DB)
@@ -56,13 +96,44 @@ func (c *Redis) check(r report) {
 	if c.Timeout < 0 {
 		r.in("timeout").problemf("must be positive, got %s", time.Duration(c.Timeout))
 	}
-	if c.PoolSize < 0 {
-		r.in("pool_size").problemf("must be positive, got %d", c.PoolSize)
+	if c.PoolSize < 0 || c.PoolSize > mostConnections {
+		r.in("pool_size").problemf("must be between 1 and %d, got %d", mostConnections, c.PoolSize)
 	}
 	if c.Username != "" && c.Password == "" {
 		r.in("username").problemf("needs a password")
 	}
 	adviseSecret(r.in("password"), c.Password)
+	for _, address := range c.Addresses {
+		if u, err := url.Parse(address); err == nil {
+			password, _ := u.User.Password()
+			adviseSecret(r.in("addresses"), password)
+		}
+	}
+}
+
+func (c *RedisTLS) check(r report) {
+	if (c.Cert == "") != (c.Key == "") {
+		r.problemf("cert and key: must both be given, or neither")
+	}
+}
+
+func (c *RedisTLS) resolved(r report) *RedisTLS {
+	out := &RedisTLS{
+		CA:         replace(r.in("ca"), c.CA),
+		Cert:       replace(r.in("cert"), c.Cert),
+		Key:        replace(r.in("key"), c.Key),
+		ServerName: replace(r.in("server_name"), c.ServerName),
+	}
+	if _, err := out.files().Config(""); err != nil {
+		// The files may come, or be renewed, at any time: they are read again then.
+		r.warn("Redis is not used until its certificates can be read: " + err.Error())
+	}
+	return out
+}
+
+// files returns the names of the files as the store wants them.
+func (c *RedisTLS) files() *redisstore.TLS {
+	return &redisstore.TLS{CA: c.CA, Cert: c.Cert, Key: c.Key, ServerName: c.ServerName}
 }
 
 func (c *Redis) resolved(r report) Redis {
@@ -70,6 +141,10 @@ func (c *Redis) resolved(r report) Redis {
 	out.Addresses = make([]string, len(c.Addresses))
 	for i, address := range c.Addresses {
 		out.Addresses[i] = replace(r.in("addresses"), address)
+	}
+	out.Sentinel = replace(r.in("sentinel"), c.Sentinel)
+	if c.TLS != nil {
+		out.TLS = c.TLS.resolved(r.in("tls"))
 	}
 	out.Username = replace(r.in("username"), c.Username)
 	out.Password = replace(r.in("password"), c.Password)
@@ -94,18 +169,24 @@ type memoryKey struct{}
 // A redisKey names a Redis store in the pool: everything that tells one connection's
 // counts and manners from another's.
 type redisKey struct {
-	address, username, password string
-	db                          int
-	prefix                      string
-	timeout                     time.Duration
-	poolSize                    int
-	hashed                      bool
-	secret                      string
+	addresses          string // in order, a line each
+	sentinel           string
+	cluster            bool
+	username, password string
+	db                 int
+	secure             bool
+	tls                redisstore.TLS
+	prefix             string
+	timeout            time.Duration
+	poolSize           int
+	hashed             bool
+	secret             string
 }
 
 type pooledMemory struct {
 	*memstore.Store
 
+	leases  *lessor
 	uncount func() // its keys, for the metrics
 }
 
@@ -114,48 +195,65 @@ func (p pooledMemory) Destruct() error {
 	return nil
 }
 
-type pooledRedis struct{ *redisstore.Store }
+type pooledRedis struct {
+	*redisstore.Store
 
-func (p pooledRedis) Destruct() error { return p.Close() }
+	leases    *lessor
+	inspected *atomic.Bool // whether a configuration has warned of what its servers lack
+}
+
+// Destruct closes the store when the last request that holds a lease in it has ended.
+func (p pooledRedis) Destruct() error { return p.leases.close(p.Close) }
 
 // holds is the references that one configuration took from the pool.
 type holds struct{ keys []any }
 
-func (h *holds) memory(maxKeys int) (*memstore.Store, error) {
+func (h *holds) memory(maxKeys int) (*memstore.Store, *lessor, error) {
 	v, err := h.take(memoryKey{}, func() (caddy.Destructor, error) {
 		s := memstore.New(memstore.Options{MaxKeys: maxKeys, Now: Clock})
 		uncount := observe.CountKeys(func() iter.Seq2[string, int] { return maps.All(s.Keys()) })
-		return pooledMemory{s, uncount}, nil
+		return pooledMemory{s, newLessor(s, true), uncount}, nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return v.(pooledMemory).Store, nil
+	pooled := v.(pooledMemory)
+	return pooled.Store, pooled.leases, nil
 }
 
-func (h *holds) redis(a *App) (limiter.Store, error) {
+func (h *holds) redis(a *App) (pooledRedis, error) {
 	c := a.Redis
 	key := redisKey{
-		address:  c.Addresses[0],
+		addresses: strings.Join(c.Addresses, "\n"), sentinel: c.Sentinel, cluster: c.Cluster,
 		username: c.Username, password: c.Password,
 		db: c.DB, prefix: c.Prefix,
 		timeout: time.Duration(c.Timeout), poolSize: c.PoolSize,
 		hashed: a.HashKeys == on, secret: a.Secret,
 	}
+	if c.TLS != nil {
+		key.secure, key.tls = true, *c.TLS.files()
+	}
 	v, err := h.take(key, func() (caddy.Destructor, error) {
-		s, err := redisstore.New(redisstore.Options{
-			Address:  key.address,
+		o := redisstore.Options{
+			Addresses: c.Addresses, Sentinel: key.sentinel, Cluster: key.cluster,
 			Username: key.username, Password: key.password,
 			DB: key.db, Prefix: key.prefix,
 			Timeout: key.timeout, PoolSize: key.poolSize,
 			ClearKeys: !key.hashed, Secret: []byte(key.secret),
-		})
-		return pooledRedis{s}, err
+		}
+		if key.secure {
+			o.TLS = &key.tls
+		}
+		s, err := redisstore.New(o)
+		if err != nil {
+			return nil, err
+		}
+		return pooledRedis{s, newLessor(s, false), new(atomic.Bool)}, nil
 	})
 	if err != nil {
-		return nil, err
+		return pooledRedis{}, err
 	}
-	return v.(pooledRedis).Store, nil
+	return v.(pooledRedis), nil
 }
 
 func (h *holds) take(key any, build caddy.Constructor) (any, error) {

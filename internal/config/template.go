@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/textproto"
 	"path"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,7 @@ const (
 	fromHost
 	fromHeader
 	fromPath
+	fromOriginalPath
 	fromMethod
 	fromReplacer // everything else: Caddy's own replacer
 )
@@ -57,6 +59,9 @@ func parseTemplate(text string, bits prefixBits) (template, error) {
 	return t, nil
 }
 
+// unixPeer is what Go and Caddy call the peer of a unix socket: no address, and so no key.
+const unixPeer = "@"
+
 const (
 	headerPrefix     = "http.request.header."
 	remoteHostPrefix = "http.request.remote.host/"
@@ -74,6 +79,8 @@ func newSegment(name string, bits prefixBits) (segment, error) {
 		s.source = fromHost
 	case "http.request.uri.path":
 		s.source = fromPath
+	case "http.request.orig_uri.path":
+		s.source = fromOriginalPath
 	case "http.request.method":
 		s.source = fromMethod
 	}
@@ -141,6 +148,9 @@ func (s *segment) appendValue(dst []byte, r *http.Request, client netip.Addr) []
 			return s.bits.appendNetwork(dst, client)
 		}
 		text, _ := caddyhttp.GetVar(r.Context(), caddyhttp.ClientIPVarKey).(string)
+		if text == unixPeer {
+			return dst
+		}
 		return appendBounded(dst, text)
 	case fromRemoteHost:
 		// As in Caddy: before the TLS handshake is complete (early data), the
@@ -151,6 +161,9 @@ func (s *segment) appendValue(dst []byte, r *http.Request, client netip.Addr) []
 		if a := parseAddr(r.RemoteAddr); a.IsValid() {
 			return s.bits.appendNetwork(dst, a)
 		}
+		if r.RemoteAddr == unixPeer {
+			return dst
+		}
 		return appendBounded(dst, r.RemoteAddr)
 	case fromHost:
 		return appendHost(dst, r.Host)
@@ -158,6 +171,8 @@ func (s *segment) appendValue(dst []byte, r *http.Request, client netip.Addr) []
 		return appendHeader(dst, r.Header[s.text])
 	case fromPath:
 		return appendBounded(dst, onePath(r.URL.Path))
+	case fromOriginalPath:
+		return appendBounded(dst, onePath(originalPath(r)))
 	case fromMethod:
 		return appendBounded(dst, r.Method)
 	}
@@ -183,6 +198,14 @@ func appendHost(dst []byte, hostport string) []byte {
 	return appendBounded(dst, strings.ToLower(hostName(hostport)))
 }
 
+// originalPath returns the path that the client sent, before any rewrite.
+func originalPath(r *http.Request) string {
+	if was, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
+		return was.URL.Path
+	}
+	return r.URL.Path
+}
+
 // onePath gives the spellings of one path the same text, so that a limit by path is
 // not dodged: decoded, dot segments and repeated slashes resolved (as the file server
 // does), no slash at the end, lower case (as Caddy's path matcher takes it).
@@ -190,5 +213,5 @@ func onePath(p string) string {
 	if p == "" {
 		return "/"
 	}
-	return strings.ToLower(path.Clean(p))
+	return strings.ToLower(path.Clean(filepath.ToSlash(p)))
 }

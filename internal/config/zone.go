@@ -25,6 +25,9 @@ type Zone struct {
 	Burst int64 `json:"burst,omitempty"`
 	// MinInterval is the least distance between two requests of a key. Default: none.
 	MinInterval caddy.Duration `json:"min_interval,omitempty"`
+	// InFlight is the most requests of a key at the same time, at most 10,000.
+	// Default: any number.
+	InFlight int64 `json:"in_flight,omitempty"`
 	// Cost of a request: a whole number or a placeholder. Default: 1.
 	Cost Cost `json:"cost,omitempty"`
 	// CountRejected makes refused requests count too, and refuses a client that

@@ -83,7 +83,8 @@ func (m *zoneMeter) ask(asks []limiter.Ask, key string, cost int64) []limiter.As
 	for i := range m.limits {
 		a := limiter.Ask{Limit: &m.limits[i], Key: key, Cost: cost}
 		if !a.Limit.HasQuota() {
-			// The distance between requests does not depend on what they cost.
+			// Neither the distance between requests nor how many there are at a time
+			// depends on what they cost.
 			a.Cost = min(cost, 1)
 		}
 		asks = append(asks, a)

@@ -14,7 +14,7 @@ import (
 // the name of a matcher (@api), or a path. It may stand many times; one of them is
 // then enough.
 func Matchers(name string, h httpcaddyfile.Helper, target *caddyhttp.RawMatcherSets) Option {
-	usage := "@<name>|{ <matchers> }"
+	usage := "@<name>|/<path>|{ <matchers> }"
 	return Option{Name: name, Usage: usage, Many: true, read: func(d *caddyfile.Dispenser) error {
 		return readMatchers(d, h, name, usage, target)
 	}}
@@ -23,7 +23,7 @@ func Matchers(name string, h httpcaddyfile.Helper, target *caddyhttp.RawMatcherS
 // RangesOrMatchers is an option with either addresses and CIDR ranges or request
 // matchers, as of [Matchers]. It may stand many times.
 func RangesOrMatchers(name string, h httpcaddyfile.Helper, ranges *[]string, sets *caddyhttp.RawMatcherSets) Option {
-	usage := "<address|cidr...>|@<name>|{ <matchers> }"
+	usage := "<address|cidr...>|@<name>|/<path>|{ <matchers> }"
 	addresses := Args(name, usage, 1, -1, func(args []string) error {
 		return AppendRanges(ranges, args)
 	})

@@ -24,6 +24,11 @@ func (p Place) Errorf(format string, args ...any) error {
 	return fmt.Errorf("%w, at %s", fmt.Errorf(format, args...), string(p))
 }
 
+// Warn logs a constant message about what stands at the place.
+func (p Place) Warn(message, what string) {
+	caddy.Log().Named("caddyfile").Warn(message, zap.String("what", what), zap.String("at", string(p)))
+}
+
 type defined[T any] struct {
 	value T
 	at    Place

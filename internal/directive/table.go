@@ -26,6 +26,8 @@ type Option struct {
 	// Inner holds the words of the option's own block.
 	Inner Table
 
+	// instead says what to write; the word is then no option, but a likely mistake.
+	instead string
 	// read is called with the word as the current token and consumes what follows.
 	read func(d *caddyfile.Dispenser) error
 }
@@ -34,6 +36,12 @@ type Option struct {
 func Many(o Option) Option {
 	o.Many = true
 	return o
+}
+
+// Instead is a word that is often written and is none, with what is to be written. The error
+// names it; the list of known words does not.
+func Instead(word, write string) Option {
+	return Option{Name: word, instead: write}
 }
 
 // A Table lists the options of a block.
@@ -45,7 +53,7 @@ func (t Table) Read(d *caddyfile.Dispenser) error {
 	for nesting := d.Nesting(); d.NextBlock(nesting); {
 		word := d.Val()
 		o := t.find(word)
-		if o == nil {
+		if o == nil || o.instead != "" {
 			return d.Err(t.unknown(word))
 		}
 		if line, ok := lines[word]; ok && !o.Many {
@@ -71,13 +79,18 @@ func (t Table) find(word string) *Option {
 // unknown says that there is no such word, and which there are. A word that is known
 // one level below was probably meant to stand there.
 func (t Table) unknown(word string) string {
-	names := make([]string, len(t))
+	names := make([]string, 0, len(t))
 	hint := ""
-	for i, o := range t {
-		names[i] = o.Name
-		if o.Inner.find(word) != nil {
+	for _, o := range t {
+		if o.instead == "" {
+			names = append(names, o.Name)
+		}
+		if inner := o.Inner.find(word); inner != nil && inner.instead == "" && hint == "" {
 			hint = fmt.Sprintf(", it belongs in a %s block", o.Name)
 		}
+	}
+	if o := t.find(word); o != nil {
+		hint = fmt.Sprintf(", write %q", o.instead)
 	}
 	if near := nearest(word, names); near != "" && hint == "" {
 		hint = fmt.Sprintf(", did you mean %q?", near)
@@ -116,8 +129,8 @@ type Body struct {
 // Read reads the block, if there is one.
 func (b *Body) Read(t Table) error { return t.Read(b.d) }
 
-// Nested is an option with args arguments and a block, which read has to read. inner
-// holds the words of the block.
+// Nested is an option with args arguments and a block, which read has to read; args below
+// zero stands for that many or more. inner holds the words of the block.
 func Nested(name, usage string, args int, inner Table, read func(b *Body) error) Option {
 	return Option{Name: name, Usage: usage, Inner: inner, read: func(d *caddyfile.Dispenser) error {
 		return readBody(d, name, usage, args, read, func([]string) string { return name })
@@ -136,8 +149,11 @@ func Named(name string, inner Table, read func(b *Body) error) Option {
 }
 
 func readBody(d *caddyfile.Dispenser, name, usage string, n int, read func(b *Body) error, label func(args []string) string) error {
-	at := Here(d)
-	args, err := arguments(d, name, usage, n, n)
+	at, most := Here(d), n
+	if n < 0 {
+		n, most = -n, -1
+	}
+	args, err := arguments(d, name, usage, n, most)
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func Rate(text string) (events int64, window caddy.Duration, err error) {
 		span = "1" + span
 	}
 	if _, err := caddy.ParseDuration(span); err != nil {
-		return 0, 0, fmt.Errorf("must be a rate such as 10/s, 100/1m or 1000/1d, got %q", text)
+		return 0, 0, fmt.Errorf("must be a rate such as 10/s, 100/1m or 1000/1d, in ms, s, m, h or d, got %q", text)
 	}
 	if err := Whole(count, 1, &events); err != nil {
 		return 0, 0, fmt.Errorf("rate %q: events: %w", text, err)

@@ -31,9 +31,9 @@ func TestRate(t *testing.T) {
 
 func TestRateErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":        `must be a rate such as 10/s, 100/1m or 1000/1d, got ""`,
-		"10":      `must be a rate such as 10/s, 100/1m or 1000/1d, got "10"`,
-		"10/":     `must be a rate such as 10/s, 100/1m or 1000/1d, got "10/"`,
+		"":        `must be a rate such as 10/s, 100/1m or 1000/1d, in ms, s, m, h or d, got ""`,
+		"10":      `must be a rate such as 10/s, 100/1m or 1000/1d, in ms, s, m, h or d, got "10"`,
+		"10/":     `must be a rate such as 10/s, 100/1m or 1000/1d, in ms, s, m, h or d, got "10/"`,
 		"/s":      `rate "/s": events: must be a whole number, got ""`,
 		"x/s":     `rate "x/s": events: must be a whole number, got "x"`,
 		"1.5/s":   `rate "1.5/s": events: must be a whole number, got "1.5"`,
@@ -41,9 +41,9 @@ func TestRateErrors(t *testing.T) {
 		"-1/s":    `rate "-1/s": events: must be at least 1, got -1`,
 		"10/0s":   `rate "10/0s": window: must be positive, got 0s`,
 		"10/-5s":  `rate "10/-5s": window: must be positive, got -5s`,
-		"10/60":   `must be a rate such as 10/s, 100/1m or 1000/1d, got "10/60"`,
-		"10/s/s":  `must be a rate such as 10/s, 100/1m or 1000/1d, got "10/s/s"`,
-		"10/week": `must be a rate such as 10/s, 100/1m or 1000/1d, got "10/week"`,
+		"10/60":   `must be a rate such as 10/s, 100/1m or 1000/1d, in ms, s, m, h or d, got "10/60"`,
+		"10/s/s":  `must be a rate such as 10/s, 100/1m or 1000/1d, in ms, s, m, h or d, got "10/s/s"`,
+		"10/week": `must be a rate such as 10/s, 100/1m or 1000/1d, in ms, s, m, h or d, got "10/week"`,
 	} {
 		if _, _, err := Rate(text); err == nil || err.Error() != want {
 			t.Errorf("%q: got %v, want %s", text, err, want)

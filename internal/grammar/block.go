@@ -15,6 +15,9 @@ var modes = []string{"enforce", "dry_run", "off"}
 func Block(h httpcaddyfile.Helper, b *config.Block) directive.Table {
 	return directive.Table{
 		directive.OneOf("mode", &b.Mode, modes...),
+		directive.Instead("enforce", "mode enforce"),
+		directive.Instead("dry_run", "mode dry_run"),
+		directive.Instead("off", "mode off"),
 		directive.Text("name", "<name>", &b.Name),
 		directive.Named("rule", rule(new(config.Rule)), func(body *directive.Body) error {
 			r := config.Rule{Name: body.Args[0]}
@@ -44,6 +47,7 @@ func rule(r *config.Rule) directive.Table {
 		patterns("method", &r.Method),
 		patterns("client_ip", &r.ClientIP),
 		patterns("user_agent", &r.UserAgent),
+		directive.Many(directive.Texts("agent", "<name...>", &r.Agent)),
 		directive.Args("query", "<pattern>", 1, 1, func(args []string) error {
 			r.Query = &args[0]
 			return nil
@@ -59,7 +63,9 @@ func rule(r *config.Rule) directive.Table {
 		})),
 		directive.Text("note", "<text>", &r.Note),
 		directive.Text("expires", "<duration|RFC 3339>", &r.Expires),
-		directive.Count("action", "<code>", &r.Action),
+		directive.Args("action", "<code>|abort|tarpit|mark", 1, 1, func(args []string) error {
+			return r.Action.UnmarshalText([]byte(args[0]))
+		}),
 		directive.Flag("dry_run", &r.DryRun),
 	}
 }

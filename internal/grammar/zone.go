@@ -35,10 +35,13 @@ func zone(h httpcaddyfile.Helper, z *config.Zone) directive.Table {
 			z.MaxEvents = new(int64)
 			return directive.Whole(args[0], 1, z.MaxEvents)
 		}),
+		directive.Instead("max_events", "events <n>"),
+		directive.Instead("rate", "limit <rate>"),
 		directive.Duration("window", &z.Window),
 		directive.OneOf("algorithm", &z.Algorithm, algorithms...),
 		directive.Count("burst", "<n>", &z.Burst),
 		directive.Duration("min_interval", &z.MinInterval),
+		directive.Count("in_flight", "<n>", &z.InFlight),
 		directive.Text("cost", "<n|placeholder>", &z.Cost),
 		directive.Args("count_rejected", "[<ceiling>]", 0, 1, func(args []string) error {
 			if len(args) == 0 {
