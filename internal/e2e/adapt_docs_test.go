@@ -15,6 +15,7 @@ import (
 var blocks = []struct{ name, open, close string }{
 	{"weir", "{\nweir {\n", "}\n}\n:80\n"},
 	{"redis", "{\nweir {\nredis localhost:6379 {\n", "}\n}\n}\n:80\n"},
+	{"tls", "{\nweir {\nredis localhost:6379 {\ntls {\n", "}\n}\n}\n}\n:80\n"},
 	{"rate_limit", ":80 {\nrate_limit {\n", "}\n}\n"},
 	{"zone", ":80 {\nrate_limit {\nzone api {\n", "}\n}\n}\n"},
 	{"distributed", ":80 {\nrate_limit {\ndistributed {\n", "}\n}\n}\n"},

@@ -3,8 +3,8 @@
 // verbs stand in verbs_test.go; those that need concurrency or a stopwatch are Go.
 //
 // The test binary is the caddy that the stories run, so that there is nothing to build
-// and the race detector watches the server. Unlike a caddy that users build it has two
-// windows for tests: a clock that a story sets, and a file system that tells what was
+// and the race detector watches the server. Unlike a caddy that users build it has three
+// windows for tests: a clock that a story sets, how long a dead node's leases last, and a file system that tells what was
 // opened. `go test ./internal/e2e -caddy bin/caddy` runs the scripts that need neither
 // against a caddy as users build it.
 package e2e
@@ -27,13 +27,15 @@ import (
 // shipped is the path of a caddy as users build it; empty for the test binary itself.
 var shipped = flag.String("caddy", "", "run the scripts against this caddy")
 
-// The names of the variables that put a clock into a caddy of ours.
+// The names of the variables that put a time into a caddy of ours.
 const (
 	// clockFile names a file with the time that has passed since clockStart. The
 	// clock stands still until the file changes.
 	clockFile = "E2E_CLOCK_FILE"
 	// clockSkew is how far the clock is ahead of the true time.
 	clockSkew = "E2E_CLOCK_SKEW"
+	// leaseTTL is after what time a dead node's places of in_flight are free.
+	leaseTTL = "E2E_LEASE_TTL"
 )
 
 // clockStart is what a clock that stands still shows at first: late in a minute and an
@@ -55,6 +57,13 @@ func caddyMain() {
 			panic(err)
 		}
 		config.Clock = func() time.Time { return time.Now().Add(ahead) }
+	}
+	if ttl := os.Getenv(leaseTTL); ttl != "" {
+		d, err := time.ParseDuration(ttl)
+		if err != nil {
+			panic(err)
+		}
+		config.LeaseTTL = d
 	}
 	caddycmd.Main()
 }

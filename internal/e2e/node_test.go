@@ -25,6 +25,8 @@ type node struct {
 	log  string   // the file that takes its standard error
 	cmd  *exec.Cmd
 	gone chan struct{} // closed when the process has ended
+
+	ended bool // by the story
 }
 
 // startNode runs a Caddy in dir and returns when it serves config.
@@ -119,7 +121,9 @@ func (n *node) stop() error {
 	var problem error
 	select {
 	case <-n.gone:
-		problem = errors.New("ended by itself")
+		if !n.ended {
+			problem = errors.New("ended by itself")
+		}
 	default:
 		_ = n.cmd.Process.Signal(syscall.SIGTERM)
 	}
@@ -143,6 +147,13 @@ func (n *node) stop() error {
 		return fmt.Errorf("%s: %w:\n%s", n.name, problem, text)
 	}
 	return nil
+}
+
+// kill ends the node as a power cut does.
+func (n *node) kill() {
+	n.ended = true
+	_ = n.cmd.Process.Kill()
+	<-n.gone
 }
 
 // poll calls done, every few milliseconds, until it returns true or patience ends. It

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,7 +36,9 @@ func TestScripts(t *testing.T) {
 			"start": verb((*story).start), "stop": verb((*story).stopNode),
 			"reload": verb((*story).reload), "log": verb((*story).logged),
 			"http": verb((*story).http), "hammer": verb((*story).hammer),
+			"cluster": verb((*story).clusterSet), "sentinels": verb((*story).sentinelSet),
 			"redis": verb((*story).redisServer), "clock": verb((*story).clock),
+			"upstream": verb((*story).upstream), "sockets": verb((*story).openSockets),
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -50,6 +53,12 @@ type story struct {
 	now    time.Duration // what the clock file says
 	client *http.Client
 	redis  *redistest.Server
+
+	sockets []net.Conn // that are open
+
+	t         testing.TB
+	cluster   *redistest.ClusterSet  // if it has one
+	sentinels *redistest.SentinelSet // if it has them
 }
 
 // storyKey finds the story among a script's values.
@@ -76,6 +85,7 @@ func newStory(env *testscript.Env) error {
 		return err
 	}
 	t := env.T().(testing.TB)
+	s.t = t
 	s.redis = redistest.Reserve(t, redistest.Options{})
 	env.Setenv("REDIS", s.redis.Addr())
 	s.env = env.Vars

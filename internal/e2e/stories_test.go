@@ -145,7 +145,7 @@ func TestOutageUnderLoad(t *testing.T) {
 }
 
 // TestNoWindowOnRedisIsOverrun floods a limit over several of its windows and looks at
-// every window there was, wherever it began (S1.1).
+// every window there was, wherever it began (S1.1, L43).
 func TestNoWindowOnRedisIsOverrun(t *testing.T) {
 	t.Parallel()
 	const limit, window = 20, time.Second
