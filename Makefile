@@ -13,16 +13,18 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Flags for every `go test`, for instance GOTEST_FLAGS=-v.
 GOTEST_FLAGS ?=
+# Flags for bench-http, for instance BENCH_FLAGS='-pairs 30 -run allowed'.
+BENCH_FLAGS ?=
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
 
 SOURCES = $(shell find . -name '*.go' -not -name '*_test.go' -not -path './bin/*') \
 	$(shell find . -name '*.lua' -not -path './bin/*') go.mod go.sum
 
-.PHONY: help run build test check lint golden bench fuzz clean
+.PHONY: help run build test check lint golden bench bench-http fuzz clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 run: bin/caddy ## build Caddy with this module and serve examples/quickstart on localhost:8080
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' examples/quickstart/Caddyfile
@@ -47,6 +49,7 @@ lint: ## formatting, vet, staticcheck and a tidy go.mod
 	go vet ./...
 	$(STATICCHECK) ./...
 	go mod tidy -diff
+	cd internal/bench && go vet . && go mod tidy -diff
 
 golden: ## rewrite the golden files from what the program says now
 	UPDATE_GOLDEN=1 go test $(GOTEST_FLAGS) ./...
@@ -55,6 +58,9 @@ bench: ## run every benchmark and write the numbers to bin/bench.txt
 	@.ci/redis
 	@mkdir -p bin
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./... | tee bin/bench.txt
+
+bench-http: ## measure a Caddy with and without this module under wrk, in pairs (Linux)
+	cd internal/bench && go run . $(BENCH_FLAGS)
 
 fuzz: ## run every fuzz target for FUZZTIME, one after the other
 	@.ci/redis
