@@ -24,6 +24,9 @@ const (
 	// mostEnded is the most leases that wait to be given back. Beyond, and while the
 	// store is away, they are left to end by themselves.
 	mostEnded = 10_000
+	// mostFailures is after how many failed calls the store is left alone until the next tick.
+	// One says little: in a cluster that has lost a node it may be about a few leases.
+	mostFailures = 4
 	// leaseFarewell is the longest that giving leases back delays the process's end.
 	leaseFarewell = time.Second
 )
@@ -49,13 +52,13 @@ type lessor struct {
 
 	mu      sync.Mutex
 	held    map[*lease]struct{}
-	ended   []*lease // to be given back, in the order of their numbers
+	ended   []*lease // to be given back; those that failed stand last
 	running bool
 	shut    func() error // closes the store when the goroutine ends
 
 	// What requests that find no place may wait for, see lease_return.go.
 	number  uint64                // of the lease that ended last
-	through uint64                // all up to this one are given back
+	through uint64                // all up to this one are given back, or failed
 	last    map[leaseOwner]uint64 // the number of the last one to be given back
 	round   chan struct{}         // closed when through has grown
 
@@ -141,8 +144,8 @@ func (l *lessor) start() {
 	}
 }
 
-// run works until there is nothing left to do. A store that fails is left alone until the
-// next tick.
+// run works until there is nothing left to do. A store that takes nothing back is left alone
+// until the next tick.
 func (l *lessor) run() {
 	tick := time.NewTicker(LeaseTTL / leaseTicks)
 	defer tick.Stop()
@@ -154,7 +157,8 @@ func (l *lessor) run() {
 				answers = l.giveBack()
 			}
 		case <-tick.C:
-			answers = l.giveBack() && l.renew()
+			answers = l.giveBack()
+			l.renew()
 			if l.rest() {
 				return
 			}
@@ -191,8 +195,9 @@ func (l *lessor) close(shut func() error) error {
 	return shut()
 }
 
-// renew renews the leases of which a third is over. It reports whether the store answers.
-func (l *lessor) renew() bool {
+// renew renews the leases of which a third is over. What fails may be about a few of them, as in
+// a cluster that has lost a node, and the others must not be lost over it.
+func (l *lessor) renew() {
 	soon := time.Now().Add(LeaseTTL * 2 / 3)
 	l.mu.Lock()
 	var due []*lease
@@ -203,19 +208,18 @@ func (l *lessor) renew() bool {
 	}
 	l.mu.Unlock()
 	byState(due)
+	answers := true
 	for batch := range slices.Chunk(due, leaseBatch) {
 		until := time.Now().Add(LeaseTTL)
 		if err := l.store.Renew(context.Background(), asksOf(batch)); err != nil {
-			return false
+			continue
 		}
 		if over := l.renewed(batch, until); len(over) > 0 {
 			_ = l.store.Release(context.Background(), asksOf(over))
 		}
-		if !l.giveBack() { // nobody should have to wait for all to be renewed
-			return false
-		}
+		// Nobody should have to wait for all to be renewed.
+		answers = answers && l.giveBack()
 	}
-	return true
 }
 
 // renewed notes that leases were renewed. It returns those that were given back meanwhile,

@@ -53,16 +53,26 @@ func (l lessors) take(ctx context.Context, s limiter.Store, asks []limiter.Ask, 
 	start := time.Now()
 	number := l.first.returning(asks)
 	d, err := limiter.Take(ctx, s, asks, results)
-	if err != nil || number == 0 || !wantsPlace(&d) || !l.first.await(number, returnWait-time.Since(start)) {
+	if err != nil || number == 0 || !wantsPlace(&d) {
 		return d, err
 	}
+	// A store that took so long may take as long again: then the request has waited enough.
+	within := returnWait - time.Since(start)
+	if within <= 0 || !l.first.await(number, within) {
+		return d, nil
+	}
+	// Under a new name, since what the first step took in some slots of a cluster may still
+	// be on its way back.
+	nameLeases(asks)
 	return limiter.Take(ctx, s, asks, results)
 }
 
-// wantsPlace reports whether a request is refused for want of a place and for nothing else.
+// wantsPlace reports whether a request is refused by the store itself, for want of a place
+// and for nothing else.
 func wantsPlace(d *limiter.Decision) bool {
 	for i := range d.Results {
-		if l := d.Asks[i].Limit; !d.Results[i].Allowed && !l.Shadow && l.Algorithm != limiter.InFlight {
+		r, l := &d.Results[i], d.Asks[i].Limit
+		if r.Origin == limiter.Local || !r.Allowed && !l.Shadow && l.Algorithm != limiter.InFlight {
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -20,31 +19,36 @@ func (l *lessor) giveBack() bool {
 	l.mu.Lock()
 	now := l.number
 	l.mu.Unlock()
-	for {
+	var failed []*lease
+	defer func() { l.takeBack(failed) }()
+	for failures := 0; failures < mostFailures; {
 		l.mu.Lock()
 		if len(l.ended) == 0 || l.ended[0].number > now {
 			l.mu.Unlock()
-			return true
+			return failures == 0
 		}
 		batch := slices.Clone(l.ended[:min(len(l.ended), leaseBatch)])
 		l.ended = slices.Delete(l.ended, 0, len(batch))
 		l.mu.Unlock()
-		through := batch[len(batch)-1].number
 		byState(batch)
 		if err := l.store.Release(context.Background(), asksOf(batch)); err != nil {
-			l.takeBack(batch)
-			return false
+			failures++
+			failed = append(failed, batch...)
+			continue
 		}
-		l.gaveBack(batch, through)
+		l.gaveBack(batch)
 	}
+	return false
 }
 
 // gaveBack tells those who wait that leases are given back.
-func (l *lessor) gaveBack(batch []*lease, through uint64) {
+func (l *lessor) gaveBack(batch []*lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(batch)
-	l.through = max(l.through, through)
+	for _, one := range batch {
+		l.through = max(l.through, one.number)
+	}
 	close(l.round)
 	l.round = make(chan struct{})
 }
@@ -58,14 +62,16 @@ func (l *lessor) forget(leases []*lease) {
 	}
 }
 
-// takeBack puts leases that could not be given back in line again, unless the store has
-// given them up by itself.
-func (l *lessor) takeBack(batch []*lease) {
+// takeBack puts leases that could not be given back in line again, behind those that were not
+// tried, unless the store has given them up by itself.
+func (l *lessor) takeBack(failed []*lease) {
+	if len(failed) == 0 {
+		return
+	}
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	slices.SortFunc(batch, func(a, b *lease) int { return cmp.Compare(a.number, b.number) })
-	all := slices.Insert(l.ended, 0, batch...)
+	all := slices.Concat(l.ended, failed)
 	l.ended = make([]*lease, 0, min(len(all), mostEnded))
 	for _, one := range all {
 		if one.until.After(now) && len(l.ended) < mostEnded {
