@@ -99,7 +99,7 @@ func (o *Options) client(address string) (*redis.Options, error) {
 	c.ContextTimeoutEnabled = true
 	c.MaxRetries = -1
 	c.DialerRetries = 1
-	c.PoolSize, c.MaxActiveConns = o.PoolSize, o.PoolSize
+	c.PoolSize, c.MaxActiveConns, c.MinIdleConns = o.PoolSize, o.PoolSize, 0
 	// Commands that go together take a connection like any other.
 	c.PipelinePoolSize = -1
 	// A command and its reply are a few hundred bytes.

@@ -112,11 +112,14 @@ func (s *Store) takeApart(ctx context.Context, asks []limiter.Ask, keys []string
 			groups = slices.Concat(split(group), groups[1:])
 			continue
 		}
-		if err != nil {
-			if mended == nil {
-				s.giveBack(charged, false)
-			}
+		switch {
+		case err == nil:
+		case mended == nil:
+			s.giveBack(charged, false)
 			return err
+		default:
+			// The request is refused already, whatever these would have said.
+			p.guess()
 		}
 		groups = groups[1:]
 		for i, at := range group {
@@ -185,6 +188,15 @@ func (p *part) refused() bool {
 		}
 	}
 	return false
+}
+
+// guess makes answers of limits that could not be asked and that nothing hangs on any more: the
+// least that they can have left, for as long as that can last.
+func (p *part) guess() {
+	for i := range p.asks {
+		l := p.asks[i].Limit
+		p.results[i] = limiter.Result{Allowed: true, Max: l.Max(), Reset: l.Window}
+	}
 }
 
 // giveBack gives back what parts were charged, in the background, since it has to be done

@@ -98,3 +98,15 @@ func TestConnections(t *testing.T) {
 		})
 	}
 }
+
+// A store does not connect before it is asked, whatever a URL says, and repeats nothing.
+func TestURLChangesNoManners(t *testing.T) {
+	o := Options{Addresses: []string{"redis://localhost:6379?min_idle_conns=3&max_retries=5&read_timeout=1h&dial_timeout=1h&pool_size=9"}, Timeout: DefaultTimeout, PoolSize: 2}
+	c, _, err := o.parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.MinIdleConns != 0 || c.MaxRetries != -1 || c.ReadTimeout != DefaultTimeout || c.DialTimeout != DefaultTimeout || c.PoolSize != 2 {
+		t.Errorf("%+v", c)
+	}
+}

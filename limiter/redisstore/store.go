@@ -43,7 +43,8 @@ var _ limiter.Store = (*Store)(nil)
 // request may be refused for its sake. What a sliding_window above 64 gets back is rounded
 // down, and the window of a fixed_window or sliding_counter that it opened stays open,
 // with nothing in it. If a slot cannot be reached, the earlier ones are given theirs back as
-// well; leases stay taken until their window is over.
+// well, save for leases, which whoever asked has to give back; but a request that has been refused
+// before stays refused.
 func (s *Store) Take(ctx context.Context, asks []limiter.Ask, results []limiter.Result) error {
 	if len(asks) == 0 {
 		return nil
