@@ -68,6 +68,9 @@ func (t *Tarpit) Refuse(w http.ResponseWriter, r *http.Request, f *Refusal) {
 	dropBody(rc, r)
 
 	h := w.Header()
+	if r.ProtoMajor < 2 {
+		h["Connection"] = []string{"close"}
+	}
 	after := f.begin(h)
 	message := f.message(r)
 	if kind := grpcKind(r); kind != "" {
@@ -78,9 +81,6 @@ func (t *Tarpit) Refuse(w http.ResponseWriter, r *http.Request, f *Refusal) {
 	}
 	body, kind := f.body(r, message, after, nil)
 	set(h, []string{noStore, kind, "nosniff", strconv.Itoa(len(body))})
-	if r.ProtoMajor < 2 {
-		h["Connection"] = []string{"close"}
-	}
 	if r.Method == http.MethodHead {
 		if t.wait(r) {
 			w.WriteHeader(f.Status)

@@ -96,6 +96,9 @@ func TestTarpitDrips(t *testing.T) {
 				if w.header.Get("Cache-Control") != "no-store" || w.header.Get("Retry-After") != "3600" {
 					t.Errorf("header %v", w.header)
 				}
+				if w.header.Get("Connection") != "close" {
+					t.Error("the connection goes on, and waits for the request's body")
+				}
 				// What hangs in a write ends, and not before the answer could be complete.
 				if late := w.write.Sub(w.begun); late <= tt.each || late > tt.each+2*time.Second {
 					t.Errorf("writes end after %s", late)
