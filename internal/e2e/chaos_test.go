@@ -67,7 +67,7 @@ func TestLoadReloadsAndOutages(t *testing.T) {
 		done := make(chan []shot, 1)
 		go func() {
 			shots, _ := load{ // only a story's own hooks make errors, and this has none
-				urls: []string{node.url}, clients: 8, stop: stop,
+				urls: []string{node.url}, clients: 8, stop: stop, reloads: true,
 				request: func(r *http.Request) {
 					// Each key comes a few times, now and later.
 					n := asked.Add(1)
