@@ -17,16 +17,20 @@ import (
 var LeaseTTL = 30 * time.Second
 
 const (
-	// leaseTicks is how often in a LeaseTTL leases are looked through.
-	leaseTicks = 30
+	// leaseTicks is how often in a LeaseTTL what is late is given back, renewTicks how many of
+	// these pass until leases are looked through for those to renew.
+	leaseTicks = 300
+	renewTicks = 10
 	// leaseBatch is the most leases that one call renews or gives back.
 	leaseBatch = 256
 	// mostEnded is the most leases that wait to be given back. Beyond, and while the
 	// store is away, they are left to end by themselves.
 	mostEnded = 10_000
+	// mostStrays is how many of them may be leases of which it is not known whether they are held.
+	mostStrays = mostEnded / 2
 	// mostFailures is after how many failed calls the store is left alone until the next tick.
 	// One says little: in a cluster that has lost a node it may be about a few leases.
-	mostFailures = 4
+	mostFailures = 2
 	// leaseFarewell is the longest that giving leases back delays the process's end.
 	leaseFarewell = time.Second
 )
@@ -52,7 +56,8 @@ type lessor struct {
 
 	mu      sync.Mutex
 	held    map[*lease]struct{}
-	ended   []*lease // to be given back; those that failed stand last
+	ended   []*lease // to be given back at once
+	late    []*lease // to be given back when there is time: somebody tried, and failed
 	running bool
 	shut    func() error // closes the store when the goroutine ends
 
@@ -118,7 +123,10 @@ func (l *lessor) end(held *lease) {
 func (l *lessor) stray(ask limiter.Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.enqueue(&lease{ask: ask, until: time.Now().Add(LeaseTTL)})
+	if len(l.late) < mostStrays {
+		l.late = append(l.late, &lease{ask: ask, until: time.Now().Add(LeaseTTL)})
+	}
+	l.start()
 }
 
 // enqueue has a lease given back by the goroutine. l.mu is held.
@@ -130,6 +138,11 @@ func (l *lessor) enqueue(ended *lease) {
 		l.ended = append(l.ended, ended)
 	}
 	l.start()
+	l.nudge()
+}
+
+// nudge has the goroutine give back what has ended.
+func (l *lessor) nudge() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -144,21 +157,32 @@ func (l *lessor) start() {
 	}
 }
 
-// run works until there is nothing left to do. A store that takes nothing back is left alone
-// until the next tick.
+// run works until there is nothing left to do. What takes long, because it failed before or is
+// a lot, is done beside what requests may be waiting for.
 func (l *lessor) run() {
 	tick := time.NewTicker(LeaseTTL / leaseTicks)
 	defer tick.Stop()
-	answers := true
-	for {
+	tending, tended := false, make(chan struct{})
+	for n := 1; ; {
 		select {
 		case <-l.wake:
-			if answers {
-				answers = l.giveBack()
-			}
+			l.giveBack()
 		case <-tick.C:
-			answers = l.giveBack()
-			l.renew()
+			if tending {
+				continue
+			}
+			tending = true
+			renew := n%renewTicks == 0
+			n++
+			go func() {
+				l.giveBackLate()
+				if renew {
+					l.renew()
+				}
+				tended <- struct{}{}
+			}()
+		case <-tended:
+			tending = false
 			if l.rest() {
 				return
 			}
@@ -169,7 +193,7 @@ func (l *lessor) run() {
 // rest ends the goroutine's work if there is none, and closes the store if it is time.
 func (l *lessor) rest() bool {
 	l.mu.Lock()
-	if len(l.held) > 0 || len(l.ended) > 0 {
+	if len(l.held) > 0 || len(l.ended) > 0 || len(l.late) > 0 {
 		l.mu.Unlock()
 		return false
 	}
@@ -208,7 +232,6 @@ func (l *lessor) renew() {
 	}
 	l.mu.Unlock()
 	byState(due)
-	answers := true
 	for batch := range slices.Chunk(due, leaseBatch) {
 		until := time.Now().Add(LeaseTTL)
 		if err := l.store.Renew(context.Background(), asksOf(batch)); err != nil {
@@ -217,8 +240,6 @@ func (l *lessor) renew() {
 		if over := l.renewed(batch, until); len(over) > 0 {
 			_ = l.store.Release(context.Background(), asksOf(over))
 		}
-		// Nobody should have to wait for all to be renewed.
-		answers = answers && l.giveBack()
 	}
 }
 
@@ -228,7 +249,7 @@ func (l *lessor) renewed(batch []*lease, until time.Time) (over []*lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range batch {
-		if _, ok := l.held[one]; ok || !l.near {
+		if _, ok := l.held[one]; ok {
 			one.until = until
 		} else {
 			over = append(over, one)

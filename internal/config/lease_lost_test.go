@@ -45,6 +45,28 @@ func TestLeasesOfOneNodeAreLost(t *testing.T) {
 	})
 }
 
+// A node that is lost holds nobody up who wants a place on another: give-backs that fail are
+// tried again beside those that come.
+func TestLostNodeHoldsNobodyUp(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newFar()
+		l := newLessor(s, false)
+		s.lose("a")
+		for range 100 {
+			l.stray(seat("a"))
+			l.end(l.hold(seat("a")))
+			pass(time.Millisecond)
+			l.end(l.hold(seated(t, s, "b")))
+			pass(returnWait / 2)
+			if n := left(t, s, "b"); n != 3 {
+				t.Errorf("%d places free, want 3: a place was not given back at once", n)
+				break
+			}
+		}
+		pass(2 * LeaseTTL)
+	})
+}
+
 // slowness is how long a slow store takes to answer.
 const slowness = 4 * returnWait
 

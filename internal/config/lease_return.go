@@ -13,32 +13,47 @@ type leaseOwner struct{ zone, key string }
 
 func ownerOf(a *limiter.Ask) leaseOwner { return leaseOwner{a.Limit.Zone, a.Key} }
 
-// giveBack gives back what has ended by now: what ends meanwhile wakes the goroutine again.
-// It reports whether the store answers.
-func (l *lessor) giveBack() bool {
-	l.mu.Lock()
-	now := l.number
-	l.mu.Unlock()
-	var failed []*lease
-	defer func() { l.takeBack(failed) }()
-	for failures := 0; failures < mostFailures; {
-		l.mu.Lock()
-		if len(l.ended) == 0 || l.ended[0].number > now {
-			l.mu.Unlock()
-			return failures == 0
-		}
-		batch := slices.Clone(l.ended[:min(len(l.ended), leaseBatch)])
-		l.ended = slices.Delete(l.ended, 0, len(batch))
-		l.mu.Unlock()
-		byState(batch)
-		if err := l.store.Release(context.Background(), asksOf(batch)); err != nil {
-			failures++
-			failed = append(failed, batch...)
-			continue
-		}
+// giveBack gives back what has ended, a batch at a time: there may always be more.
+func (l *lessor) giveBack() {
+	batch := l.next(&l.ended)
+	if len(batch) == 0 {
+		return
+	}
+	if err := l.store.Release(context.Background(), asksOf(batch)); err != nil {
+		l.postpone(batch)
+	} else {
 		l.gaveBack(batch)
 	}
-	return false
+	l.nudge()
+}
+
+// giveBackLate tries again what could not be given back, until that fails too often: a store
+// that is away is then left alone until the next tick.
+func (l *lessor) giveBackLate() {
+	l.mu.Lock()
+	left := len(l.late) // not what fails meanwhile
+	l.mu.Unlock()
+	for failures := 0; failures < mostFailures && left > 0; {
+		batch := l.next(&l.late)
+		left -= len(batch)
+		if len(batch) == 0 {
+			return
+		}
+		if err := l.store.Release(context.Background(), asksOf(batch)); err != nil {
+			failures++
+			l.postpone(batch)
+		}
+	}
+}
+
+// next takes a batch off the front of a line.
+func (l *lessor) next(line *[]*lease) []*lease {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	batch := slices.Clone((*line)[:min(len(*line), leaseBatch)])
+	*line = slices.Delete(*line, 0, len(batch))
+	byState(batch)
+	return batch
 }
 
 // gaveBack tells those who wait that leases are given back.
@@ -62,22 +77,16 @@ func (l *lessor) forget(leases []*lease) {
 	}
 }
 
-// takeBack puts leases that could not be given back in line again, behind those that were not
-// tried, unless the store has given them up by itself.
-func (l *lessor) takeBack(failed []*lease) {
-	if len(failed) == 0 {
-		return
-	}
+// postpone puts leases that could not be given back at the end of those that are late, unless
+// the store has given them up by itself. Nobody waits for them.
+func (l *lessor) postpone(failed []*lease) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := slices.Concat(l.ended, failed)
-	l.ended = make([]*lease, 0, min(len(all), mostEnded))
-	for _, one := range all {
-		if one.until.After(now) && len(l.ended) < mostEnded {
-			l.ended = append(l.ended, one)
-		} else {
-			l.forget([]*lease{one})
+	l.forget(failed)
+	for _, one := range failed {
+		if one.until.After(now) && len(l.late) < mostEnded {
+			l.late = append(l.late, one)
 		}
 	}
 }
