@@ -40,6 +40,7 @@ bin/caddy: $(SOURCES)
 test: ## run all tests; a missing redis-server is installed first (apt-get or brew)
 	@.ci/redis
 	go test -race -shuffle=on -timeout 20m $(GOTEST_FLAGS) ./...
+	go test -run '^TestEarlyData$$' $(GOTEST_FLAGS) ./internal/e2e # see early_test.go
 
 check: lint test ## all that continuous integration checks
 
