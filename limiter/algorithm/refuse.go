@@ -65,7 +65,7 @@ func Longest(a *limiter.Ask) time.Duration {
 		return 2 * a.Limit.Window
 	case limiter.TokenBucket:
 		// A burst may take longer than a window to come back.
-		events, span := rate(a.Limit)
+		events, span := Rate(a.Limit)
 		return max(a.Limit.Window, micros(ceilDiv(a.Cost*span, events)))
 	}
 	return a.Limit.Window

@@ -29,14 +29,14 @@ const (
 func (tokenBucket) Name() string { return limiter.TokenBucket }
 
 func (tokenBucket) Check(l *limiter.Limit) error {
-	events, span := rate(l)
+	events, span := Rate(l)
 	if events < maxPart && l.Max() <= (limiter.Exact-events)/span {
 		return nil
 	}
 	for unit := int64(10); l.Events >= unit && window(l)%unit == 0; unit *= 10 {
 		near := *l
 		near.Events -= near.Events % unit
-		events, span = rate(&near)
+		events, span = Rate(&near)
 		if events < maxPart && near.Max() <= (limiter.Exact-events)/span {
 			return fmt.Errorf("events: %d in %s with a burst of %d cannot be counted exactly, %d can",
 				l.Events, l.Window, l.Max(), near.Events)
@@ -82,9 +82,9 @@ func (tokenBucket) rebase(now limiter.Instant, state []byte, l *limiter.Limit) (
 	return b.write(now, state), true
 }
 
-// rate returns the limit's rate in lowest terms: that many tokens in that many
+// Rate returns the limit's rate in lowest terms: that many tokens in that many
 // microseconds.
-func rate(l *limiter.Limit) (events, span int64) {
+func Rate(l *limiter.Limit) (events, span int64) {
 	events, span = l.Events, window(l)
 	// A limit counts at most a billion events, so that after one step the divisions
 	// are short ones.
@@ -107,7 +107,7 @@ type bucket struct {
 // readBucket reads a state as it is now. A bucket that is full is a fresh one.
 func readBucket(now limiter.Instant, state []byte, l *limiter.Limit) bucket {
 	b := bucket{burst: l.Max(), busy: now}
-	b.events, b.span = rate(l)
+	b.events, b.span = Rate(l)
 	if len(state) != bucketLen || state[0] != version {
 		return b
 	}

@@ -82,12 +82,7 @@ func appendNumbers(b []byte, twin int, l *limiter.Limit, lease string) []byte {
 	case slidingWindow:
 		binary.BigEndian.PutUint32(name[:], uint32(algorithm.MarkEvents(events)))
 	case tokenBucket:
-		// In lowest terms.
-		x, y := events, window
-		for y != 0 {
-			x, y = y, x%y
-		}
-		events, window = events/x, window/x
+		events, window = algorithm.Rate(l)
 		binary.BigEndian.PutUint32(name[:], uint32(l.Max()))
 	case inFlight:
 		copy(name[:], lease)
