@@ -264,7 +264,7 @@ func TestRenewAfterOutage(t *testing.T) {
 			t.Fatalf("%d places free, want 3: the lease was not renewed", n)
 		}
 		s.fail(false)
-		pass(2 * LeaseTTL / leaseTicks)
+		pass(2 * renewTicks * LeaseTTL / leaseTicks)
 		if n := left(t, s, "a"); n != 2 {
 			t.Errorf("%d places free after the outage, want 2", n)
 		}
