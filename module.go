@@ -107,9 +107,7 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	}
 	headers.Write(w.Header(), h.meter.Headers, &d.Decision)
 	if d.Allowed {
-		leases := d.Leases
-		h.meter.Free(d)
-		return leases.Serve(w, r, next)
+		return h.meter.Serve(d, w, r, next)
 	}
 	h.meter.Explain(r, d)
 	refusal := respond.Refusal{
