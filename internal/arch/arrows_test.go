@@ -53,6 +53,8 @@ var mayUse = map[string][]string{
 	"internal/grammar":   {"limiter", "internal/config", "internal/directive", caddy},
 	"internal/observe":   slices.Concat(domain, []string{caddy, prom, zap}),
 	"internal/respond":   slices.Concat(domain, []string{caddy, zap}),
+	// What examples need to be tried.
+	"examples/websocket/app": {},
 	// For tests only.
 	"internal/redistest": {redis},
 	"internal/arch":      {},
