@@ -26,6 +26,7 @@ type Meter struct {
 	store    limiter.Store
 	leasing  bool // whether any zone has an in_flight limit
 	leases   lessors
+	settlers settlers
 	jitter   float64
 	denying  bool // refuse what not even the store's stand-in can decide
 	guessing bool // the store's stand-in does not count: its answers are no decisions
@@ -53,7 +54,8 @@ type Reading struct {
 	asks    []limiter.Ask
 	results []limiter.Result
 	key     []byte
-	blamed  int // the part that refuses, -1 if none does
+	blamed  int  // the part that refuses, -1 if none does
+	counted bool // whether the results say what was charged
 }
 
 // A part is what one zone has to do with a request.
@@ -98,6 +100,7 @@ func (m *Meter) Read(r *http.Request) (*Reading, error) {
 		m.undecided(d, r)
 		return d, nil
 	}
+	d.counted = true
 	for i := range d.parts {
 		m.observe(d, i, r)
 	}

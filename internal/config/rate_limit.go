@@ -109,6 +109,7 @@ func (h *RateLimit) Build(ctx caddy.Context, s *Shared) (*Meter, error) {
 		Status: c.Status, Message: c.Message,
 		store:    s.store(c.OnStoreError),
 		leases:   s.lessors(c.OnStoreError),
+		settlers: s.settlers(c.OnStoreError),
 		jitter:   c.Jitter,
 		denying:  c.OnStoreError == deny,
 		guessing: s.redis != nil && c.OnStoreError != local,

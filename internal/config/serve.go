@@ -4,8 +4,6 @@ import (
 	"net/http"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
-
-	"github.com/weirhq/caddy-weir/limiter"
 )
 
 // Serve passes an allowed request on, and does what its zones want done when it has been
@@ -41,15 +39,15 @@ func (d *Reading) followed() bool {
 // but before the last of the answer leaves for the client: it must not wait for anything.
 func (m *Meter) follow(d *Reading, r *http.Request, seen Response) {
 	for i := range d.parts {
-		if p := &d.parts[i]; p.fate == asked {
-			p.zone.follow(d.asks[p.from:p.to], d.Results[p.from:p.to], r, seen)
+		p := &d.parts[i]
+		if p.fate != asked {
+			continue
+		}
+		if p.zone.prices != nil && d.counted {
+			p.zone.prices.settle(m.settlers, d.asks[p.from:p.to], d.Results[p.from:p.to], &seen)
 		}
 	}
 }
 
 // follows reports whether the zone wants to know what became of the requests it let pass.
-func (z *zoneMeter) follows() bool { return false }
-
-// follow does what the zone wants done when a request that it let pass has been served.
-func (z *zoneMeter) follow(asks []limiter.Ask, results []limiter.Result, r *http.Request, seen Response) {
-}
+func (z *zoneMeter) follows() bool { return z.prices != nil }

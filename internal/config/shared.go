@@ -40,7 +40,8 @@ type Shared struct {
 	layered map[string]limiter.Store // by the word of on_store_error
 	closed  atomic.Bool
 
-	memoryLeases, redisLeases *lessor // of memory and redis
+	memoryLeases, redisLeases *lessor             // of memory and redis
+	settled                   map[string]settlers // by the word of on_store_error
 
 	// What has been loaded so far.
 	zones  registry
@@ -71,6 +72,7 @@ func (a *App) Build(ctx caddy.Context) (*Shared, error) {
 		logger:  ctx.Logger(),
 		hasher:  newHasher(app.Secret),
 		layered: make(map[string]limiter.Store),
+		settled: make(map[string]settlers),
 		zones:   make(registry),
 		placed:  make(map[*caddyhttp.Server]int),
 		lists:   make(map[routeList]*sequence),
@@ -142,6 +144,9 @@ func (s *Shared) Close() error {
 	s.closed.Store(true)
 	if s.redisLeases != nil && caddy.Exiting() {
 		s.redisLeases.quit()
+		for _, with := range s.settled {
+			with.first.await(settleFarewell)
+		}
 	}
 	return s.holds.release()
 }

@@ -30,6 +30,8 @@ type Zone struct {
 	InFlight int64 `json:"in_flight,omitempty"`
 	// Cost of a request: a whole number or a placeholder. Default: 1.
 	Cost Cost `json:"cost,omitempty"`
+	// Settle corrects what a request was charged by what became of it.
+	Settle *Settle `json:"settle,omitempty"`
 	// CountRejected makes refused requests count too, and refuses a client that
 	// keeps hammering for at most this long. Default: 0, refusals are not counted.
 	CountRejected caddy.Duration `json:"count_rejected,omitempty"`

@@ -40,6 +40,9 @@ func (z *Zone) check(r report, app *App) {
 	z.checkLimits(r)
 	z.checkKey(r, app)
 	z.checkCost(r.in("cost"))
+	if z.Settle != nil {
+		z.Settle.check(r.in("settle"))
+	}
 	checkPrefixes(r, z.IPv4Prefix, z.IPv6Prefix)
 	z.checkExempt(r)
 }

@@ -23,6 +23,7 @@ type zoneMeter struct {
 	key    *compiledKey
 	cost   compiledCost
 	limits []limiter.Limit
+	prices *prices // nil if what a request costs at entry stands
 	shadow bool
 
 	// What was logged once.
@@ -38,6 +39,7 @@ func (z *Zone) build(ctx caddy.Context, name string, app *App, shadow bool) (*zo
 		seen:   observe.NewZone(name),
 		key:    compileKey(r, z.Key, onEmpty, z.bits(app)),
 		cost:   compileCost(r, z.Cost),
+		prices: z.Settle.compile(),
 		shadow: shadow || z.DryRun,
 	}
 	limits := z.limits(name)

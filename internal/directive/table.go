@@ -26,6 +26,9 @@ type Option struct {
 	// Inner holds the words of the option's own block.
 	Inner Table
 
+	// fits, if any, tells the words that the option stands for, which is then known
+	// by a name for all of them.
+	fits func(word string) bool
 	// instead says what to write; the word is then no option, but a likely mistake.
 	instead string
 	// read is called with the word as the current token and consumes what follows.
@@ -69,7 +72,7 @@ func (t Table) Read(d *caddyfile.Dispenser) error {
 
 func (t Table) find(word string) *Option {
 	for i := range t {
-		if t[i].Name == word {
+		if t[i].Name == word || t[i].fits != nil && t[i].fits(word) {
 			return &t[i]
 		}
 	}
@@ -113,6 +116,15 @@ func Args(name, usage string, min, max int, set func(args []string) error) Optio
 			return d.Errf("%s: %w", name, err)
 		}
 		return nil
+	}}
+}
+
+// Each is a family of options of one argument, whose words are those that fit: `<status>
+// <price>`. name stands for all of them in messages; set gets the word and its argument.
+func Each(name, usage string, fits func(word string) bool, set func(word, arg string) error) Option {
+	return Option{Name: name, Usage: usage, fits: fits, read: func(d *caddyfile.Dispenser) error {
+		word := d.Val()
+		return Args(word, usage, 1, 1, func(args []string) error { return set(word, args[0]) }).read(d)
 	}}
 }
 

@@ -18,6 +18,7 @@ var blocks = []struct{ name, open, close string }{
 	{"tls", "{\nweir {\nredis localhost:6379 {\ntls {\n", "}\n}\n}\n}\n:80\n"},
 	{"rate_limit", ":80 {\nrate_limit {\n", "}\n}\n"},
 	{"zone", ":80 {\nrate_limit {\nzone api {\n", "}\n}\n}\n"},
+	{"settle", ":80 {\nrate_limit {\nzone api {\nsettle {\n", "}\n}\n}\n}\n"},
 	{"distributed", ":80 {\nrate_limit {\ndistributed {\n", "}\n}\n}\n"},
 	{"block", ":80 {\nblock {\n", "}\n}\n"},
 	{"rule", ":80 {\nblock {\nrule scan {\n", "}\n}\n}\n"},

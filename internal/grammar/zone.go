@@ -43,6 +43,10 @@ func zone(h httpcaddyfile.Helper, z *config.Zone) directive.Table {
 		directive.Duration("min_interval", &z.MinInterval),
 		directive.Count("in_flight", "<n>", &z.InFlight),
 		directive.Text("cost", "<n|placeholder>", &z.Cost),
+		directive.Nested("settle", "", 0, settle(new(config.Settle)), func(b *directive.Body) error {
+			z.Settle = new(config.Settle)
+			return b.Read(settle(z.Settle))
+		}),
 		directive.Args("count_rejected", "[<ceiling>]", 0, 1, func(args []string) error {
 			if len(args) == 0 {
 				z.CountRejected = usualCeiling
@@ -55,6 +59,23 @@ func zone(h httpcaddyfile.Helper, z *config.Zone) directive.Table {
 		directive.Count("ipv6_prefix", "<bits>", &z.IPv6Prefix),
 		directive.RangesOrMatchers("exempt", h, &z.ExemptRanges, &z.Exempt),
 		directive.Flag("dry_run", &z.DryRun),
+	}
+}
+
+// settle holds the prices of what became of a request.
+func settle(s *config.Settle) directive.Table {
+	return directive.Table{
+		directive.Each("<status>", "<price>", config.IsStatus, func(word, arg string) error {
+			if s.Status == nil {
+				s.Status = make(map[string]int64)
+			}
+			var price int64
+			err := directive.Whole(arg, 0, &price)
+			s.Status[word] = price
+			return err
+		}),
+		directive.Text("header", "<name>", &s.Header),
+		directive.Count("bytes", "<n>", &s.Bytes),
 	}
 }
 
