@@ -60,6 +60,14 @@ type Limit struct {
 	Ceiling time.Duration
 	// Shadow (dry run) counts and reports, but never refuses.
 	Shadow bool
+	// Reserve above 1 lets a process take up to that many events of a busy key at a
+	// time and spend them without asking. Only a quota has it; a store itself does not
+	// look at it, see layer.Reserves.
+	Reserve int64
+	// Deferred above 0 lets a process decide by what it remembers, count when a
+	// request has been served, and send what it counted to the store at this interval.
+	// Only a quota has it; a store itself does not look at it, see layer.Deferred.
+	Deferred time.Duration
 }
 
 // Max returns the most that a key can have left: the burst of a token bucket, the

@@ -25,7 +25,7 @@ type Origin uint8
 // The origins of a result.
 const (
 	Exactly Origin = iota // the store itself, just now
-	Cached                // a refusal that is remembered
+	Cached                // this process, by what it remembers of the store's answers
 	Local                 // a stand-in, while the store cannot be reached
 )
 

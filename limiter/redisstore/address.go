@@ -24,10 +24,13 @@ func (o *Options) link(met func(ctx context.Context, c *redis.Conn) error) (link
 	server.Password = cmp.Or(o.Password, first.Password)
 	server.DB = cmp.Or(o.DB, first.DB)
 	server.OnConnect = met
+	clustered := o.Sentinel == "" && (o.Cluster || len(addrs) > 1)
 	open := func(addr string) *node {
 		c := server
 		c.Addr = addr
-		return &node{addr, redis.NewClient(&c)}
+		n := &node{addr: addr, Client: redis.NewClient(&c), clustered: clustered, now: o.Now}
+		n.lane = lane{carry: n.carry, few: min(fewTrips, o.PoolSize), most: min(mostTrips, o.PoolSize)}
+		return n
 	}
 	switch {
 	case o.Sentinel != "":
@@ -39,7 +42,7 @@ func (o *Options) link(met func(ctx context.Context, c *redis.Conn) error) (link
 			sentinels[i] = redis.NewClient(&c)
 		}
 		return newSentinel(o.Sentinel, sentinels, open, o.Timeout), nil
-	case o.Cluster || len(addrs) > 1:
+	case clustered:
 		if server.DB != 0 {
 			return nil, fmt.Errorf("redis: db: a cluster has only 0, got %d", server.DB)
 		}

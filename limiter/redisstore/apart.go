@@ -90,6 +90,31 @@ func orSplit(ctx context.Context, group []int, do func(ctx context.Context, grou
 	return err
 }
 
+// looking reports whether asks only look.
+func looking(asks []limiter.Ask) bool {
+	for i := range asks {
+		if asks[i].Cost > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// look answers asks that only look, each slot by itself.
+func (s *Store) look(ctx context.Context, asks []limiter.Ask, keys []string, results []limiter.Result) error {
+	return s.bySlot(ctx, keys, func(ctx context.Context, group []int) error {
+		found := make([]limiter.Result, len(group))
+		err := s.takeTogether(ctx, pick(asks, group), pick(keys, group), found, false)
+		if err != nil {
+			return err
+		}
+		for i, at := range group {
+			results[at] = found[i]
+		}
+		return nil
+	})
+}
+
 // A part is the asks of a request whose states lie together, with their answers.
 type part struct {
 	at      []int // where they stand among all

@@ -18,6 +18,10 @@ func (l halves) do(ctx context.Context, key string, args ...any) *redis.Cmd {
 	return l[l.slot(key)].Do(ctx, args...)
 }
 
+func (l halves) home(_ context.Context, slot int) (*node, error) { return l[slot], nil }
+
+func (halves) heed(int, *node, error) {}
+
 func (halves) slot(key string) int {
 	if strings.Contains(key, "{everybody}") {
 		return 1

@@ -132,22 +132,8 @@ return ''`)
 
 // command returns what Take would send.
 func command(b *testing.B, store *Store, asks []limiter.Ask) (*script, []string, []byte) {
-	if err := store.Ping(background); err != nil {
-		b.Fatal(err)
-	}
-	var needed set
-	var keys []string
-	var packed []byte
-	for i := range asks {
-		kind, err := kindOf(asks[i].Limit.Algorithm)
-		if err != nil {
-			b.Fatal(err)
-		}
-		needed |= 1 << kinds[kind].twin
-		keys = append(keys, store.names.build(store.hasher.Load(), kind, asks[i].Limit, asks[i].Key))
-		packed = appendAsk(packed, kind, &asks[i], false)
-	}
-	return takeScript(needed), keys, packed
+	c := callOf(b, store, asks)
+	return takeScript(c.needed), c.keys, c.packed
 }
 
 // fill spends most of each limit in many steps, from its beginning.
@@ -190,9 +176,7 @@ func usecPerCall(b *testing.B, store *Store, s *script, keys []string, packed []
 		if asks == nil {
 			continue
 		}
-		if err := readAnswers(reply.Val().(string), asks, results); err != nil {
-			b.Fatal(err)
-		}
+		readAll(b, reply.Val().(string), asks, results)
 		if slices.ContainsFunc(results, func(r limiter.Result) bool { return !r.Allowed }) {
 			refused++
 		}

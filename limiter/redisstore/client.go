@@ -4,7 +4,8 @@
 // A step is one script call over all its limits: the script reads every state, decides,
 // and only if all agree writes them, by the server's clock. What the states mean is told
 // in package algorithm, whose Lua twins the scripts are joined from; [Store] only carries
-// numbers there and answers back.
+// numbers there and answers back. Steps that are asked for at the same time share script
+// calls, in which they are taken one after the other; there is nothing to set up for it.
 //
 // The server may be alone, or the master that sentinels name, or a cluster. There the states
 // of one subject lie together; what a step over several slots promises is told at
@@ -103,6 +104,7 @@ func New(o Options) (*Store, error) {
 	default:
 		s.secret = []byte(rand.Text())
 		s.renewAfter, s.opened = renewAfter, time.Now()
+		s.herald = scout{timeout: o.Timeout, look: func(ctx context.Context) error { return s.agree(ctx, s.askHolder) }}
 		met = s.meetNode
 	}
 	var err error
@@ -114,7 +116,10 @@ func New(o Options) (*Store, error) {
 }
 
 // Close closes all connections. Calls that still run fail.
-func (s *Store) Close() error { return s.link.close() }
+func (s *Store) Close() error {
+	s.herald.close()
+	return s.link.close()
+}
 
 // Ping reports whether the server answers in time; of a cluster, the node that has the
 // stores' secret.

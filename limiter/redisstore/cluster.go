@@ -36,20 +36,22 @@ type cluster struct {
 	owners [slots]atomic.Pointer[node]
 	seen   atomic.Int64 // when the slots were last looked up, in nanoseconds since the epoch
 
-	mu     sync.Mutex
-	nodes  map[string]*node // by address
-	closed bool
+	mu    sync.Mutex
+	nodes map[string]*node // by address
+	// numbers has those of all nodes there ever were: one that comes back keeps its own.
+	numbers map[string]int
+	closed  bool
 }
 
 func newCluster(seeds []string, open func(addr string) *node, timeout time.Duration) *cluster {
-	l := &cluster{seeds: seeds, open: open, timeout: timeout, nodes: make(map[string]*node)}
+	l := &cluster{seeds: seeds, open: open, timeout: timeout, nodes: make(map[string]*node), numbers: make(map[string]int)}
 	l.scout = scout{look: l.look, timeout: timeout}
 	return l
 }
 
 func (l *cluster) do(ctx context.Context, key string, args ...any) *redis.Cmd {
 	slot := slotOf(key)
-	n, err := l.owner(ctx, slot)
+	n, err := l.home(ctx, slot)
 	if err != nil {
 		return failed(ctx, err, args)
 	}
@@ -57,20 +59,17 @@ func (l *cluster) do(ctx context.Context, key string, args ...any) *redis.Cmd {
 	for hop := 1; ; hop++ {
 		cmd := n.send(ctx, asking, args)
 		err := cmd.Err()
+		l.heed(slot, n, err)
 		moved, isMoved := redis.IsMovedError(err)
 		ask, isAsk := redis.IsAskError(err)
 		if hop == maxHops || !isMoved && !isAsk {
-			l.suspect(err)
 			return cmd
 		}
 		// The answer says that the command was not run, so that it may be sent again.
 		if n, err = l.node(beside(n.addr, moved+ask)); err != nil {
 			return failed(ctx, err, args)
 		}
-		if asking = isAsk; isMoved {
-			l.owners[slot].Store(n)
-			l.scout.nudge()
-		}
+		asking = isAsk
 	}
 }
 
@@ -86,15 +85,26 @@ func (n *node) send(ctx context.Context, asking bool, args []any) *redis.Cmd {
 	return cmd
 }
 
-// suspect looks the slots up again after an error that may come of a change among the nodes.
-func (l *cluster) suspect(err error) {
-	if err != nil && (!replied(err) || redis.IsClusterDownError(err) || redis.IsReadOnlyError(err) || redis.IsMasterDownError(err)) {
+// heed goes by where a node says that a slot has moved, and looks the slots up again after an
+// error that may come of a change among the nodes.
+func (l *cluster) heed(slot int, from *node, err error) {
+	if err == nil {
+		return
+	}
+	if moved, ok := redis.IsMovedError(err); ok {
+		if n, err := l.node(beside(from.addr, moved)); err == nil {
+			l.owners[slot].Store(n)
+			l.scout.nudge()
+		}
+		return
+	}
+	if !replied(err) || redis.IsClusterDownError(err) || readOnly(err) || redis.IsMasterDownError(err) {
 		l.scout.nudge()
 	}
 }
 
-// owner returns the node that serves a slot, as far as is known.
-func (l *cluster) owner(ctx context.Context, slot int) (*node, error) {
+// home returns the node that serves a slot, as far as is known.
+func (l *cluster) home(ctx context.Context, slot int) (*node, error) {
 	n := l.owners[slot].Load()
 	if n == nil {
 		if err := l.scout.wait(ctx); err != nil {
@@ -120,6 +130,12 @@ func (l *cluster) node(addr string) (*node, error) {
 	n := l.nodes[addr]
 	if n == nil {
 		n = l.open(addr)
+		number, known := l.numbers[addr]
+		if !known {
+			number = len(l.numbers)
+			l.numbers[addr] = number
+		}
+		n.number = number
 		l.nodes[addr] = n
 	}
 	return n, nil

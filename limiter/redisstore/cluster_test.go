@@ -2,11 +2,14 @@ package redisstore
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -249,5 +252,54 @@ func TestClusterAgreesWithOneServer(t *testing.T) {
 			}
 		}
 		clock.Advance(time.Duration(random.IntN(400)) * time.Millisecond)
+	}
+}
+
+// Asks that only look charge nothing, so that no slot waits for the answer of another: nodes are asked
+// at the same time.
+func TestSlotsAreLookedAtTogether(t *testing.T) {
+	s := spread(t, redistest.StartCluster(t, redistest.Options{}), Options{ClearKeys: true})
+	l := limitOf(limiter.SlidingLog, 5)
+	var asks []limiter.Ask
+	nodes := make(map[*node]bool)
+	for i := 0; len(nodes) < 3; i++ {
+		key := strconv.Itoa(i)
+		take(t, s, l, key, 2)
+		n, err := s.link.home(background, slotOf("{"+key+"}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes[n] = true
+		asks = append(asks, limiter.Ask{Limit: l, Key: key})
+	}
+	var reached atomic.Int32
+	all := make(chan struct{}) // closed when each node has a call
+	for n := range nodes {
+		var once sync.Once
+		carry := n.lane.carry
+		n.lane.carry = func(ctx context.Context, calls []*call) {
+			once.Do(func() {
+				if reached.Add(1) == int32(len(nodes)) {
+					close(all)
+				}
+			})
+			select {
+			case <-all:
+				carry(ctx, calls)
+			case <-ctx.Done():
+				for _, c := range calls {
+					c.reply(answer{}, ctx.Err())
+				}
+			}
+		}
+	}
+	results := make([]limiter.Result, len(asks))
+	if err := s.Take(background, asks, results); err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range results {
+		if !r.Allowed || r.Remaining != 3 {
+			t.Errorf("%s: got %+v, want 3 left", asks[i].Key, r)
+		}
 	}
 }

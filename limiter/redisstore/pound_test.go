@@ -117,7 +117,7 @@ func (p *pounding) recovered(well func(s *Store) error) {
 		eventually(p.t, func() error { return well(s) })
 	}
 	const n = 2000
-	if failures := p.decided(n); failures > n/50 {
+	if failures := p.decided(n); failures > n/10 {
 		p.t.Errorf("%d calls were not decided after all was well: %v", failures, p.last)
 	}
 }
@@ -141,14 +141,14 @@ func (p *pounding) end() {
 }
 
 // inTime wants that no call took longer than its timeout and 20 ms, beyond what the machine
-// itself was late: when it sent, and when it read or gave up.
+// itself was late: when it sent, when it was answered, when it read that, and when it gave up.
 func (p *pounding) inTime(timeout time.Duration) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.t.Logf("%d calls, %d not decided (%v); the longest took %s, while the machine was up to %s late",
 		p.calls, p.failures, p.last, p.worst, p.late)
-	if most := timeout + 20*time.Millisecond + 2*p.late; p.worst > most {
+	if most := timeout + 20*time.Millisecond + 4*p.late; p.worst > most {
 		p.t.Errorf("a call took %s, want at most %s", p.worst, most)
 	}
 }

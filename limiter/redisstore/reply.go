@@ -3,6 +3,7 @@ package redisstore
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirhq/caddy-weir/limiter"
@@ -91,32 +92,85 @@ func appendNumbers(b []byte, twin int, l *limiter.Limit, lease string) []byte {
 	return append(append7(b, window), name[:]...)
 }
 
-// readAnswers turns the reply of take.lua into results.
-func readAnswers(reply string, asks []limiter.Ask, results []limiter.Result) error {
-	if want := nowLen + answerLen*len(asks); len(reply) != want {
-		return fmt.Errorf("an answer of %d bytes instead of %d", len(reply), want)
+// A reply is what take.lua returned, as far as it has not been read.
+type reply struct {
+	now  limiter.Instant
+	rest string
+}
+
+func (r *reply) begin() error {
+	if len(r.rest) < nowLen {
+		return r.odd()
 	}
-	now := limiter.Instant(read7(reply))
-	reply = reply[nowLen:]
+	r.now, r.rest = limiter.Instant(read7(r.rest)), r.rest[nowLen:]
+	return nil
+}
+
+// next returns the answer to the next request, which has so many asks.
+func (r *reply) next(asks int) (answer, error) {
+	if length := 1 + answerLen*asks; len(r.rest) >= length && r.rest[0] == 0 {
+		a := answer{r.now, r.rest[1:length]}
+		r.rest = r.rest[length:]
+		return a, nil
+	}
+	if len(r.rest) < 3 || r.rest[0] != 1 {
+		return answer{}, r.odd()
+	}
+	length := 3 + int(r.rest[1])<<8 + int(r.rest[2])
+	if len(r.rest) < length {
+		return answer{}, r.odd()
+	}
+	why := newScriptError(r.rest[3:length])
+	r.rest = r.rest[length:]
+	return answer{}, why
+}
+
+// odd gives up reading.
+func (r *reply) odd() error {
+	err := fmt.Errorf("an answer that ends with %d strange bytes", len(r.rest))
+	r.rest = ""
+	return err
+}
+
+// A scriptError is the error of a command in a script that went on, as the server words it.
+type scriptError string
+
+// newScriptError makes one of what Lua says. Servers before Redis 7 put in front of some errors where in
+// the script they occurred: "@user_script: 12: -READONLY …".
+func newScriptError(text string) scriptError {
+	if strings.HasPrefix(text, "@") {
+		if _, why, ok := strings.Cut(text, ": -"); ok {
+			text = why
+		}
+	}
+	return scriptError(strings.TrimSpace(text))
+}
+
+// Error returns the error as Redis words it.
+func (e scriptError) Error() string { return string(e) }
+
+// RedisError says that the server answered, see [redis.Error].
+func (scriptError) RedisError() {}
+
+// read turns the answer into results.
+func (a answer) read(asks []limiter.Ask, results []limiter.Result) {
 	for i := range asks {
-		a, r := &asks[i], &results[i]
-		most := a.Limit.Max()
-		left := int64(int32(read4(reply)))
-		wait := time.Duration(read7(reply[11:])) * time.Microsecond
-		if a.Cost > 0 && hopeless(a) {
+		ask, r, text := &asks[i], &results[i], a.asks[i*answerLen:]
+		most := ask.Limit.Max()
+		left := int64(int32(read4(text)))
+		wait := time.Duration(read7(text[11:])) * time.Microsecond
+		if ask.Cost > 0 && hopeless(ask) {
 			wait = limiter.Never
 		}
 		*r = limiter.Result{
-			Allowed:   wait == 0 || a.Cost <= 0,
+			Allowed:   wait == 0 || ask.Cost <= 0,
 			Max:       most,
 			Remaining: min(max(left, 0), most),
-			Reset:     time.Duration(read7(reply[4:])) * time.Microsecond,
+			Reset:     time.Duration(read7(text[4:])) * time.Microsecond,
 			Wait:      wait,
-			Now:       now,
+			Now:       a.now,
 		}
-		reply = reply[answerLen:]
 	}
-	return nil
 }
 
 func append7(b []byte, v int64) []byte {

@@ -21,6 +21,8 @@ var (
 	adjustLua string
 	//go:embed lease.lua
 	leaseLua string
+	//go:embed clean.lua
+	cleanLua string
 )
 
 // A script is a text that the server runs, and its name there.
@@ -43,6 +45,7 @@ type scripts [1 << len(kinds)]atomic.Pointer[script]
 var (
 	takeScripts   scripts
 	adjustScripts scripts
+	cleanScript   = newScript(cleanLua)
 	leaseScript   = newScript(join(leaseLua, algorithm.Twin("in_flight", true)))
 )
 

@@ -36,9 +36,7 @@ func (s *Store) meetNode(ctx context.Context, c *redis.Conn) error {
 // elsewhere reports whether a node of a cluster says that a key is not its own, or that it
 // knows of nobody whose it is.
 func elsewhere(err error) bool {
-	_, moved := redis.IsMovedError(err)
-	_, ask := redis.IsAskError(err)
-	return moved || ask || redis.IsClusterDownError(err) || redis.IsTryAgainError(err)
+	return notHere(err) || redis.IsClusterDownError(err)
 }
 
 // askHolder sends a command about the secret to the server that holds it.
@@ -70,14 +68,15 @@ func (s *Store) agree(ctx context.Context, do func(ctx context.Context, args ...
 	return nil
 }
 
-// renew agrees anew from time to time: a server that keeps running may lose the secret as
-// well, by FLUSHALL or by eviction. Whoever connects next would then bring another one, and
-// count apart from all stores that are connected already.
-func (s *Store) renew(ctx context.Context) {
-	last, now := s.renewed.Load(), int64(time.Since(s.opened))
-	if s.renewAfter <= 0 || now-last < int64(s.renewAfter) || !s.renewed.CompareAndSwap(last, now) {
+// renew agrees anew from time to time, in the background: a server that keeps running may lose
+// the secret as well, by FLUSHALL or by eviction. Whoever connects next would then bring another
+// one, and count apart from all stores that are connected already.
+func (s *Store) renew() {
+	if s.renewAfter <= 0 {
 		return
 	}
-	// What keeps it from being done will be met by the call itself.
-	_ = s.agree(ctx, s.askHolder)
+	last, now := s.renewed.Load(), int64(time.Since(s.opened))
+	if now-last >= int64(s.renewAfter) && s.renewed.CompareAndSwap(last, now) {
+		s.herald.nudge()
+	}
 }

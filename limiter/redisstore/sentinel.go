@@ -30,6 +30,7 @@ type sentinel struct {
 
 	current atomic.Pointer[node]
 	seen    atomic.Int64 // when it was last confirmed, in nanoseconds since the epoch
+	epoch   int64        // of the configuration that named it; only a look uses it
 }
 
 func newSentinel(name string, sentinels []*redis.Client, open func(addr string) *node, timeout time.Duration) *sentinel {
@@ -44,15 +45,13 @@ func (l *sentinel) do(ctx context.Context, _ string, args ...any) *redis.Cmd {
 		return failed(ctx, err, args)
 	}
 	cmd := n.Do(ctx, args...)
-	if redis.IsReadOnlyError(cmd.Err()) && l.scout.wait(ctx) == nil {
+	if readOnly(cmd.Err()) && l.scout.wait(ctx) == nil {
 		// It was demoted and refused to write (L95): nothing has been counted.
 		if now := l.current.Load(); now != nil && now != n {
 			return now.Do(ctx, args...)
 		}
 	}
-	if err := cmd.Err(); err != nil && !errors.Is(err, redis.Nil) {
-		l.scout.nudge()
-	}
+	l.heed(0, n, cmd.Err())
 	return cmd
 }
 
@@ -74,6 +73,14 @@ func (l *sentinel) master(ctx context.Context) (*node, error) {
 	return n, nil
 }
 
+func (l *sentinel) home(ctx context.Context, _ int) (*node, error) { return l.master(ctx) }
+
+func (l *sentinel) heed(_ int, _ *node, err error) {
+	if err != nil && !errors.Is(err, redis.Nil) {
+		l.scout.nudge()
+	}
+}
+
 func (*sentinel) slot(string) int { return 0 }
 
 func (l *sentinel) masters(ctx context.Context) ([]master, error) {
@@ -89,7 +96,8 @@ type word struct {
 }
 
 // look asks all sentinels at once, and goes by the latest configuration that most of them
-// have, or all that answer in time: one that was cut off may still name an old master.
+// have, or all that answer in time: one that was cut off may still name an old master. Nor
+// do fewer than most of them bring back a configuration that is older than the one in use.
 func (l *sentinel) look(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,6 +123,15 @@ func (l *sentinel) look(ctx context.Context) error {
 	if heard == 0 {
 		return fmt.Errorf("no sentinel names the master: %w", errors.Join(errs...))
 	}
+	return l.goBy(best, heard, errs)
+}
+
+// goBy goes by the latest of what so many sentinels say, the others having failed.
+func (l *sentinel) goBy(best word, heard int, errs []error) error {
+	if heard <= len(l.sentinels)/2 && best.epoch < l.epoch && l.current.Load() != nil {
+		return errors.Join(append(errs, fmt.Errorf("the sentinels that answer know an older master, %s", best.addr))...)
+	}
+	l.epoch = best.epoch
 	l.seen.Store(time.Now().UnixNano())
 	old := l.current.Load()
 	if old != nil && old.addr == best.addr {

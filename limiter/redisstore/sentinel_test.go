@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/weirhq/caddy-weir/internal/redistest"
 	"github.com/weirhq/caddy-weir/limiter"
 	"github.com/weirhq/caddy-weir/limiter/storetest"
@@ -101,6 +103,30 @@ func TestMasterIsDemoted(t *testing.T) {
 	within(t, "at their limit on the new master", p.counts(), 0)
 	p.end()
 	p.inTime(quick)
+}
+
+// A sentinel that was cut off still names an old master. It does not bring it back by being the only
+// one that answers; most of them may, for they have agreed on it.
+func TestOlderConfiguration(t *testing.T) {
+	old, now := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
+	one := open(t, now, Options{})
+	l := newSentinel("mymaster", make([]*redis.Client, 3), func(addr string) *node { return &node{addr: addr, Client: only(one)} }, time.Second)
+	for _, step := range []struct {
+		word
+		heard int
+		want  string
+	}{
+		{word{addr: old.Addr(), epoch: 4}, 1, old.Addr()}, // better than nothing
+		{word{addr: now.Addr(), epoch: 5}, 1, now.Addr()},
+		{word{addr: old.Addr(), epoch: 4}, 1, now.Addr()},
+		{word{addr: now.Addr(), epoch: 5}, 2, now.Addr()},
+		{word{addr: old.Addr(), epoch: 0}, 2, old.Addr()}, // they were set up anew
+	} {
+		err := l.goBy(step.word, step.heard, nil)
+		if addr := l.current.Load().addr; addr != step.want || (err == nil) != (addr == step.addr) {
+			t.Errorf("epoch %d, as %d say: %s, want %s (%v)", step.epoch, step.heard, addr, step.want, err)
+		}
+	}
 }
 
 // A user in the addresses is the sentinels', and needs few rights.

@@ -10,12 +10,17 @@ const slots = 16384
 func slotOf(key string) int {
 	if _, after, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(after, "}"); ok && tag != "" {
-			key = tag
+			return slotOfTag(tag)
 		}
 	}
+	return slotOfTag(key)
+}
+
+// slotOfTag returns the slot of all keys with that tag.
+func slotOfTag[T string | []byte](tag T) int {
 	var crc uint16
-	for i := range len(key) {
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^key[i]]
+	for i := range len(tag) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^tag[i]]
 	}
 	return int(crc) % slots
 }

@@ -25,74 +25,14 @@ type Store struct {
 	agreeing sync.Mutex
 	secret   []byte
 
+	terms      terms
+	herald     scout         // asks for the secret
 	renewAfter time.Duration // 0 if the secret is not shared through the server
 	opened     time.Time
-	renewed    atomic.Int64 // when the secret was last read, as a duration since opened
+	renewed    atomic.Int64 // when the secret was last asked for, as a duration since opened
 }
 
 var _ limiter.Store = (*Store)(nil)
-
-// Take implements [limiter.Store] in one round trip, if the states lie together: always on
-// one server, and in a cluster those of one subject.
-//
-// In a cluster a limit that many subjects share lies in another slot, and slots cannot be
-// asked in one step. They are asked in turn, the strictest limits first. Once one refuses,
-// the later ones only say what they would, and what the earlier ones were charged is given
-// back before Take returns, or soon after it if time is up. So no limit ever passes more
-// than it should. Until the charge is given back, some microseconds as a rule, another
-// request may be refused for its sake. What a sliding_window above 64 gets back is rounded
-// down, and the window of a fixed_window or sliding_counter that it opened stays open,
-// with nothing in it. If a slot cannot be reached, the earlier ones are given theirs back as
-// well, save for leases, which whoever asked has to give back; but a request that has been refused
-// before stays refused.
-func (s *Store) Take(ctx context.Context, asks []limiter.Ask, results []limiter.Result) error {
-	if len(asks) == 0 {
-		return nil
-	}
-	ctx, cancel := s.deadline(ctx)
-	defer cancel()
-	h, err := s.meet(ctx)
-	if err != nil {
-		return err
-	}
-	keys := make([]string, len(asks))
-	for i := range asks {
-		kind, err := kindOf(asks[i].Limit.Algorithm)
-		if err != nil {
-			return err
-		}
-		keys[i] = s.names.build(h, kind, asks[i].Limit, asks[i].Key)
-	}
-	if s.apart(keys) {
-		return s.takeApart(ctx, asks, keys, results, s.groups(keys))
-	}
-	err = s.takeTogether(ctx, asks, keys, results, false)
-	if len(asks) > 1 && redis.IsTryAgainError(err) {
-		// The slot is being moved, and the states lie on two nodes.
-		return s.takeApart(ctx, asks, keys, results, split(s.groups(keys)[0]))
-	}
-	return err
-}
-
-// takeTogether answers asks whose states lie together. If the request is refused already,
-// nothing is charged but what limits count that refuse it themselves.
-func (s *Store) takeTogether(ctx context.Context, asks []limiter.Ask, keys []string, results []limiter.Result, refused bool) error {
-	var needed set
-	packed := make([]byte, 0, 64*len(asks))
-	for i := range asks {
-		kind, err := kindOf(asks[i].Limit.Algorithm)
-		if err != nil {
-			return err
-		}
-		needed |= 1 << kinds[kind].twin
-		packed = appendAsk(packed, kind, &asks[i], refused)
-	}
-	reply, err := s.run(ctx, takeScript(needed), keys, packed).Text()
-	if err != nil {
-		return unavailable(err)
-	}
-	return unavailable(readAnswers(reply, asks, results))
-}
 
 // Adjust implements [limiter.Store] in one round trip and one atomic step for each slot.
 func (s *Store) Adjust(ctx context.Context, changes []limiter.Change) error {
@@ -148,13 +88,14 @@ func (s *Store) Reset(ctx context.Context, l *limiter.Limit, key string) error {
 	return unavailable(s.link.do(ctx, name, "del", name).Err())
 }
 
-// meet returns the hasher. As long as there is none, it asks for the secret.
+// meet returns the hasher. As long as there is none, it asks for the secret, once for all who
+// want it.
 func (s *Store) meet(ctx context.Context) (*limiter.Hasher, error) {
-	if s.hasher.Load() != nil {
-		s.renew(ctx)
-		return s.hasher.Load(), nil
+	if h := s.hasher.Load(); h != nil {
+		s.renew()
+		return h, nil
 	}
-	if err := s.agree(ctx, s.askHolder); err != nil {
+	if err := s.herald.wait(ctx); err != nil {
 		return nil, unavailable(err)
 	}
 	return s.hasher.Load(), nil

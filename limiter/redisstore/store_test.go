@@ -226,20 +226,31 @@ func TestStoresApart(t *testing.T) {
 	}
 }
 
-// A key that a person or another program put in our place is an outage, and not an
-// error that a client would see.
+// What a person or another program put in our place means nothing, whatever it is: the key counts
+// as fresh, also for those who share a trip, and what others were charged is charged once.
 func TestForeignKey(t *testing.T) {
 	s := redistest.Start(t, redistest.Options{})
 	store := open(t, s, Options{ClearKeys: true})
-	l := limitOf(limiter.FixedWindow, 1)
-	s.Do("LPUSH weir:api:f0:{k} x")
-	if _, err := tryTake(store, l, "k", 1); !isUnavailable(err) {
-		t.Errorf("got %v", err)
+	l := limitOf(limiter.FixedWindow, 3)
+	second := limitOf(limiter.SlidingLog, 3)
+	for _, foreign := range []string{"LPUSH weir:api:f0:{k} x", "SADD weir:api:f0:{k} x", "SET weir:api:f0:{k} rubbish"} {
+		s.Do("FLUSHALL")
+		s.Do(foreign)
+		for left := int64(2); left >= 0; left-- {
+			if r := take(t, store, l, "k", 1); !r.Allowed || r.Remaining != left {
+				t.Errorf("%s: got %+v, want %d left", foreign, r, left)
+			}
+		}
 	}
-	// A state that means nothing counts as fresh.
-	s.Do("SET weir:api:f0:{j} rubbish")
-	if r := take(t, store, l, "j", 1); !r.Allowed {
-		t.Errorf("got %+v", r)
+	s.Do("FLUSHALL")
+	s.Do("LPUSH weir:api:f0:{k} x")
+	s.Do("LPUSH weir:api:l0:{k} x")
+	results := make([]limiter.Result, 2)
+	if err := store.Take(background, []limiter.Ask{{Limit: second, Key: "k", Cost: 1}, {Limit: l, Key: "k", Cost: 1}}, results); err != nil {
+		t.Fatal(err)
+	}
+	if results[0].Remaining != 2 || results[1].Remaining != 2 {
+		t.Errorf("got %+v", results)
 	}
 }
 
