@@ -49,7 +49,7 @@ func TestConstant(t *testing.T) {
 func TestConstantAsSecond(t *testing.T) {
 	for name, want := range map[string]bool{"allow": true, "deny": false} {
 		second := map[string]limiter.Store{"allow": AllowAll{}, "deny": DenyAll{}}[name]
-		s := Fallback(second, nil)(&recorder{err: errDown})
+		s := Fallback(second)(&recorder{err: errDown})
 		d, err := limiter.Take(t.Context(), s, asks, make([]limiter.Result, len(asks)))
 		if err != nil || d.Allowed != want {
 			t.Errorf("%s: allowed = %v, %v", name, d.Allowed, err)

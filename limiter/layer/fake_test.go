@@ -3,10 +3,7 @@ package layer
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/weirhq/caddy-weir/limiter"
 )
@@ -68,33 +65,7 @@ func (f *recorder) Reset(context.Context, *limiter.Limit, string) error {
 	return f.call("reset")
 }
 
-// A reporter keeps what a fallback tells.
-type reporter struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (r *reporter) tell(down bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.told = append(r.told, fmt.Sprintf("%v %v", down, err))
-}
-
-func (r *reporter) is(want ...string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Equal(r.told, want)
-}
-
 var asks = []limiter.Ask{
 	{Limit: &limiter.Limit{Zone: "api", Algorithm: limiter.SlidingWindow, Events: 5}, Key: "a", Cost: 1},
 	{Limit: &limiter.Limit{Zone: "api", Algorithm: limiter.TokenBucket, Events: 5, Burst: 9}, Key: "a"},
 }
-
-// A clock goes on by its step each time it is read.
-type clock struct {
-	read atomic.Int64
-	step time.Duration
-}
-
-func (c *clock) now() time.Time { return time.Unix(0, c.read.Add(1)*int64(c.step)) }

@@ -4,22 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 
 	"github.com/weirhq/caddy-weir/limiter"
 )
 
-const (
-	toldDown = "true dial: store unavailable"
-	toldUp   = "false <nil>"
-)
-
 func TestFallbackTake(t *testing.T) {
 	var first, second recorder
-	var told reporter
-	s := fallbackBy((&clock{step: calm}).now, &second, told.tell)(&first)
+	s := Fallback(&second)(&first)
 	results := make([]limiter.Result, len(asks))
 
 	if err := s.Take(t.Context(), asks, results); err != nil || results[0].Origin != limiter.Cached {
@@ -47,9 +39,6 @@ func TestFallbackTake(t *testing.T) {
 	if got := first.taken(); len(got) != 4 {
 		t.Errorf("first store was asked %v, want once a call and no more", got)
 	}
-	if !told.is(toldDown, toldUp) {
-		t.Errorf("told %q", told.told)
-	}
 }
 
 func TestFallbackErrors(t *testing.T) {
@@ -58,17 +47,16 @@ func TestFallbackErrors(t *testing.T) {
 
 	t.Run("other errors are not an outage", func(t *testing.T) {
 		first, second := recorder{err: broken}, recorder{}
-		var told reporter
-		if err := Fallback(&second, told.tell)(&first).Take(t.Context(), asks, results); !errors.Is(err, broken) {
+		if err := Fallback(&second)(&first).Take(t.Context(), asks, results); !errors.Is(err, broken) {
 			t.Errorf("got %v", err)
 		}
-		if len(second.calls) > 0 || !told.is() {
-			t.Errorf("second was asked %v, told %q", second.calls, told.told)
+		if len(second.calls) > 0 {
+			t.Errorf("second was asked %v", second.calls)
 		}
 	})
 	t.Run("both down", func(t *testing.T) {
 		first, second := recorder{err: errDown}, recorder{err: broken}
-		if err := Fallback(&second, nil)(&first).Take(t.Context(), asks, results); !errors.Is(err, broken) {
+		if err := Fallback(&second)(&first).Take(t.Context(), asks, results); !errors.Is(err, broken) {
 			t.Errorf("got %v, want the second store's error", err)
 		}
 	})
@@ -78,7 +66,7 @@ func TestFallbackErrors(t *testing.T) {
 		first, second := recorder{err: errDown}, recorder{}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := Fallback(&second, nil)(&first).Take(ctx, asks, results); err != nil {
+		if err := Fallback(&second)(&first).Take(ctx, asks, results); err != nil {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -105,16 +93,12 @@ func TestFallbackOtherMethods(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			first, second := recorder{err: tt.err}, recorder{}
-			var told reporter
-			err := tt.call(Fallback(&second, told.tell)(&first))
+			err := tt.call(Fallback(&second)(&first))
 			if !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 			if !slices.Equal(second.taken(), tt.second) {
 				t.Errorf("second store was asked %v, want %v", second.calls, tt.second)
-			}
-			if down := tt.err != nil; down != told.is(toldDown) || !down && !told.is() {
-				t.Errorf("told %q", told.told)
 			}
 		})
 	}
@@ -124,7 +108,7 @@ func TestFallbackOtherMethods(t *testing.T) {
 // store, one taken before it in the first.
 func TestFallbackReleaseAfterOutage(t *testing.T) {
 	first, second := recorder{err: errDown}, recorder{}
-	s := Fallback(&second, nil)(&first)
+	s := Fallback(&second)(&first)
 	if err := s.Take(t.Context(), asks, make([]limiter.Result, len(asks))); err != nil {
 		t.Fatal(err)
 	}
@@ -137,114 +121,9 @@ func TestFallbackReleaseAfterOutage(t *testing.T) {
 	}
 }
 
-// TestFallbackLateSuccess: an answer that was under way when the outage began does not
-// end it.
-func TestFallbackLateSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first := &recorder{wait: make(chan struct{})}
-		var second recorder
-		var told reporter
-		s := fallbackBy((&clock{step: calm}).now, &second, told.tell)(first)
-		take := func() {
-			if err := s.Take(context.Background(), asks, make([]limiter.Result, len(asks))); err != nil {
-				t.Error(err)
-			}
-		}
-		go take() // will succeed, late
-		synctest.Wait()
-		first.fail(errDown)
-		go take()
-		synctest.Wait()
-		// The second call has its error already, so whichever answers first: both
-		// end, one of them well.
-		first.wait <- struct{}{}
-		first.wait <- struct{}{}
-		synctest.Wait()
-		if told.is(toldDown, toldUp) {
-			t.Error("the late success ended the outage")
-		}
-
-		first.fail(nil)
-		go take()
-		synctest.Wait()
-		first.wait <- struct{}{}
-		synctest.Wait()
-		if !told.is(toldDown, toldUp) {
-			t.Errorf("told %q, want the outage's end once a fresh call succeeded", told.told)
-		}
-	})
-}
-
-// TestFallbackFlapping: a store that answers every other call is down, which is told of
-// once, until it has not failed for a while.
-func TestFallbackFlapping(t *testing.T) {
-	var first recorder
-	var told reporter
-	s := fallbackBy((&clock{step: calm / 10}).now, AllowAll{}, told.tell)(&first)
-	take := func(err error) {
-		t.Helper()
-		first.fail(err)
-		if err := s.Take(t.Context(), asks, make([]limiter.Result, len(asks))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 50 {
-		take(errDown)
-		take(nil)
-	}
-	if !told.is(toldDown) {
-		t.Errorf("while it comes and goes: told %q", told.told)
-	}
-	for range 10 {
-		take(nil)
-	}
-	if !told.is(toldDown, toldUp) {
-		t.Errorf("after a second without failure: told %q", told.told)
-	}
-}
-
-// TestFallbackTellsInTurn: with many callers and a store that comes and goes, reports
-// still alternate.
-func TestFallbackTellsInTurn(t *testing.T) {
-	var first recorder
-	var mu sync.Mutex
-	var reports []bool
-	s := fallbackBy((&clock{step: calm}).now, AllowAll{}, func(down bool, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if down != (err != nil) {
-			t.Errorf("told %v with error %v", down, err)
-		}
-		reports = append(reports, down)
-	})(&first)
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() {
-			results := make([]limiter.Result, len(asks))
-			for n := range 500 {
-				if i == 0 {
-					first.fail([]error{nil, errDown}[n%2])
-				}
-				if err := s.Take(context.Background(), asks, results); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if len(reports) == 0 {
-		t.Fatal("nothing was told")
-	}
-	for i, down := range reports {
-		if down != (i%2 == 0) {
-			t.Fatalf("report %d of %v says down = %v", i, len(reports), down)
-		}
-	}
-}
-
 func TestFallbackAllocations(t *testing.T) {
 	results := make([]limiter.Result, len(asks))
-	s := Fallback(DenyAll{}, nil)(AllowAll{})
+	s := Fallback(DenyAll{})(AllowAll{})
 	if n := testing.AllocsPerRun(100, func() { _ = s.Take(context.Background(), asks, results) }); n > 0 {
 		t.Errorf("%v allocations while the store is up, want none", n)
 	}
@@ -254,7 +133,7 @@ func BenchmarkFallback(b *testing.B) {
 	results := make([]limiter.Result, len(asks))
 	for name, s := range map[string]limiter.Store{
 		"without": AllowAll{},
-		"with":    Fallback(DenyAll{}, nil)(AllowAll{}),
+		"with":    Fallback(DenyAll{})(AllowAll{}),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
