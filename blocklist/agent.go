@@ -14,6 +14,9 @@ const (
 	MaxAgent = 256
 	// MaxAgents is the most names in all rules of a set together.
 	MaxAgents = 250_000
+	// MaxAgentBytes is the most bytes of all those names: each may become a state of 17
+	// bytes.
+	MaxAgentBytes = 8 << 20
 )
 
 // agentIndex finds rules by the names in a user agent, all of them in one pass over the

@@ -61,7 +61,7 @@ func BenchmarkMatch(b *testing.B) {
 		{10, 0}, {1_000, 0}, {100_000, 0}, {0, 10}, {0, 1_000}, {0, 100_000}, {1_000, 100_000},
 	} {
 		b.Run(fmt.Sprintf("%dglobs/%dranges", size.globs, size.ranges), func(b *testing.B) {
-			list := NewList(benchSet(b, size.globs, size.ranges))
+			set := benchSet(b, size.globs, size.ranges)
 			r := typical()
 			addrs := make([]netip.Addr, 1024)
 			for i := range addrs {
@@ -71,7 +71,7 @@ func BenchmarkMatch(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				r.Client = addrs[i%len(addrs)]
-				list.Match(r, noon, nil)
+				set.Match(r, noon, nil)
 			}
 		})
 	}

@@ -1,11 +1,13 @@
 package blocklist
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -20,6 +22,13 @@ type compiled struct {
 	agents []string
 	// within is ranges as a set, for a rule that is not found by address.
 	within *Prefixes
+	// site is the only host that the rule is for; nil if it is for all.
+	site     []byte
+	siteSlot int
+	// sound is set unless something is wrong with the rule.
+	sound bool
+	// slow counts, for a rule in dry run, the times that it took too long.
+	slow atomic.Int32
 }
 
 // A condition is one field of a rule that restricts it.
@@ -28,8 +37,11 @@ type condition struct {
 	globs []*glob
 }
 
-// slots are the texts that the rules of a set look at, each of them once.
+// slots are the texts that the rules of a set look at, each of them once. The first is
+// always the user agent, so that an automaton of agents fits any set.
 type slots []look
+
+func newSlots() *slots { return &slots{userAgent} }
 
 // of returns the number of a look's slot.
 func (s *slots) of(l look) int {
@@ -68,11 +80,26 @@ func compile(r *Rule, s *slots) (*compiled, error) {
 		}
 		note(c.add(f, l, s))
 	}
-	if len(problems) == 0 && len(c.conditions) == 0 && c.ranges == nil && c.agents == nil && r.Source == AnySource {
-		note(errors.New("matches every request: name at least one field that does not"))
+	if r.Scope.Kind == ScopeSite && len(problems) == 0 {
+		c.site = []byte(r.Scope.Name)
+		c.siteSlot = s.of(looks[0])
 	}
+	c.sound = len(problems) == 0
 	slices.SortStableFunc(c.conditions, func(a, b condition) int { return cmp.Compare(len(a.globs), len(b.globs)) })
 	return c, errors.Join(problems...)
+}
+
+// everything reports whether the rule matches every request of its sources and its site.
+func (c *compiled) everything() bool {
+	return c.sound && len(c.conditions) == 0 && c.ranges == nil && c.agents == nil
+}
+
+// checkNarrow refuses a rule that matches every request.
+func (c *compiled) checkNarrow() error {
+	if c.everything() && c.rule.Source == AnySource && c.site == nil {
+		return fmt.Errorf("rule %q: matches every request: name at least one field that does not", c.rule.Name)
+	}
+	return nil
 }
 
 // add compiles one field into the rule.
@@ -96,7 +123,7 @@ func (c *compiled) add(f *Field, l look, s *slots) error {
 	for _, pattern := range f.Patterns {
 		g, err := l.compile(pattern)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("%s: %q %w", f.label(), pattern, err))
+			problems = append(problems, fmt.Errorf("%s: %.100q %w", f.label(), pattern, err))
 			continue
 		}
 		anything = anything || g.any()
@@ -151,6 +178,9 @@ func parseRanges(f *Field) ([]netip.Prefix, error) {
 // candidate.
 func (c *compiled) match(r *Request, now time.Time, s *slots, sc *scratch) bool {
 	if c.rule.Source != AnySource && c.rule.Source != r.Source {
+		return false
+	}
+	if c.site != nil && !slices.ContainsFunc(sc.values(r, s, c.siteSlot), func(host []byte) bool { return bytes.Equal(host, c.site) }) {
 		return false
 	}
 	for i := range c.conditions {

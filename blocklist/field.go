@@ -27,6 +27,10 @@ type Request struct {
 	Client netip.Addr
 	// Header by canonical name, see net/textproto.
 	Header map[string][]string
+	// MessageType of a WebSocket's message, User on whose behalf it came or a job runs, and
+	// Handler that runs the job, with its Args. Plain requests have none of them.
+	MessageType, User, Handler string
+	Args                       []string
 }
 
 // kind tells how a field is read and matched.
@@ -35,6 +39,7 @@ type kind uint8
 const (
 	address kind = iota // Client, against ranges
 	text                // one of the request's texts, against patterns
+	args                // the arguments of a job, against patterns
 	header              // the values of a header, against patterns
 	agent               // the user agent, for the names in it
 )
@@ -68,6 +73,10 @@ var looks = []look{
 	userAgent,
 	{name: "agent", kind: agent},
 	{name: "header", kind: header, empty: true},
+	{name: "message_type", kind: text},
+	{name: "user", kind: text},
+	{name: "handler", kind: text},
+	{name: "args", kind: args, empty: true},
 }
 
 // userAgent is the row of a field whose values are also where agents are looked for.
@@ -84,9 +93,16 @@ func (r *Request) valueOf(name string) (string, bool) {
 	case "path":
 		return r.Path, r.Path != ""
 	case "query":
-		return r.Query, true
+		// What is no plain request has a query only if it says so.
+		return r.Query, r.Query != "" || r.Source != Job
 	case "method":
 		return r.Method, r.Method != ""
+	case "message_type":
+		return r.MessageType, r.MessageType != ""
+	case "user":
+		return r.User, r.User != ""
+	case "handler":
+		return r.Handler, r.Handler != ""
 	}
 	panic("blocklist: field " + name + " is not a text")
 }

@@ -42,7 +42,19 @@ func (r *Rule) String() string {
 		pair("action", r.Action.String())
 	}
 	if !r.Expires.IsZero() {
-		pair("expires", r.Expires.UTC().Format(time.RFC3339Nano))
+		pair("expires", formatTime(r.Expires))
+	}
+	if r.Dropped != (Dropped{}) {
+		pair("dropped", r.Dropped.String())
+	}
+	if r.Scope != (Scope{}) {
+		pair("scope", r.Scope.String())
+	}
+	if r.Author != "" {
+		pair("author", r.Author)
+	}
+	if !r.Created.IsZero() {
+		pair("created", formatTime(r.Created))
 	}
 	if r.Note != "" {
 		pair("note", r.Note)
@@ -63,30 +75,58 @@ func appendValue(b []byte, value, special string) []byte {
 	return strconv.AppendQuote(b, value)
 }
 
-// ParseRule reads the text form of a rule and checks the rule. Any valid rule that was
-// written by [Rule.String] is read as it was, its end in UTC.
+// ParseRule reads the text form of a rule and checks the rule, as [Rule.CheckLoose] does. Any
+// valid rule that was written by [Rule.String] is read as it was, its times in UTC.
 func ParseRule(line string) (Rule, error) {
 	var r Rule
-	rest := strings.TrimLeft(line, " \t")
-	var err error
-	if r.Name, rest, err = cutValue(rest); err != nil {
-		return Rule{}, fmt.Errorf("name: %w", err)
-	}
 	given := make(map[string]bool)
+	var err error
+	r.Name, err = parsePairs(line, func(word, value string) error { return r.set(word, value, given) })
+	switch {
+	case err != nil && r.Name == "":
+		return Rule{}, err
+	case err != nil:
+		return Rule{}, fmt.Errorf("rule %q: %w", r.Name, err)
+	}
+	return r, r.CheckLoose()
+}
+
+// parsePairs reads a line of a name and word=value pairs, and has each of them set. An error
+// beyond the name begins with the word that it is about.
+func parsePairs(line string, set func(word, value string) error) (name string, err error) {
+	rest := strings.TrimLeft(line, " \t")
+	if name, rest, err = cutValue(rest); err != nil {
+		return "", fmt.Errorf("name: %w", err)
+	}
 	for rest = strings.TrimLeft(rest, " \t"); rest != ""; rest = strings.TrimLeft(rest, " \t") {
 		word, tail, found := strings.Cut(rest, "=")
 		if !found || strings.ContainsAny(word, " \t\"") {
-			return Rule{}, fmt.Errorf("rule %q: must be pairs of word=value, got %q", r.Name, rest)
+			return name, fmt.Errorf("must be pairs of word=value, got %q", rest)
 		}
 		var value string
 		if value, rest, err = cutValue(tail); err == nil {
-			err = r.set(word, value, given)
+			err = set(word, value)
 		}
 		if err != nil {
-			return Rule{}, fmt.Errorf("rule %q: %s: %w", r.Name, word, err)
+			return name, fmt.Errorf("%s: %w", word, err)
 		}
 	}
-	return r, r.Check()
+	return name, nil
+}
+
+func formatTime(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}
+
+func parseTime(text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("must be a time as in RFC 3339, got %q", text)
+	}
+	return at.UTC(), nil
 }
 
 // set applies one pair. A word that no case knows is that of a field, which Check
@@ -102,10 +142,15 @@ func (r *Rule) set(word, value string, given map[string]bool) error {
 	case "action":
 		r.Action, err = ParseAction(value)
 	case "expires":
-		if r.Expires, err = time.Parse(time.RFC3339Nano, value); err != nil {
-			err = fmt.Errorf("must be a time as in RFC 3339, got %q", value)
-		}
-		r.Expires = r.Expires.UTC()
+		r.Expires, err = parseTime(value)
+	case "dropped":
+		r.Dropped, err = ParseDropped(value)
+	case "scope":
+		r.Scope, err = ParseScope(value)
+	case "author":
+		r.Author = value
+	case "created":
+		r.Created, err = parseTime(value)
 	case "note":
 		r.Note = value
 	default:

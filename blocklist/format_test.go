@@ -49,7 +49,7 @@ func TestParseRuleErrors(t *testing.T) {
 		{"action", "x path=/a action=none", `rule "x": action: must be a status from 400 to 599, abort, tarpit or mark, got "none"`},
 		{"action range", "x path=/a action=200", `rule "x": action: must be a status from 400 to 599, abort, tarpit or mark, got 200`},
 		{"expires", "x path=/a expires=1h", `rule "x": expires: must be a time as in RFC 3339, got "1h"`},
-		{"field", "x pth=/a", `rule "x": no field "pth": a rule may look at host, url, path, query, method, client_ip, user_agent, agent, header`},
+		{"field", "x pth=/a", `rule "x": no field "pth": a rule may look at host, url, path, query, method, client_ip, user_agent, agent, header, message_type, user, handler, args`},
 		{"checked", "x client_ip=10.0.0.0/33", `rule "x": client_ip: "10.0.0.0/33": must have a length from 0 to 32 after the slash`},
 	}
 	for _, tt := range tests {
@@ -70,6 +70,8 @@ func FuzzRuleText(f *testing.F) {
 	f.Add("x host=a action=tarpit", "path", "", "/", "abort")
 	f.Add("x host=a url=*b method=GET", "query", "", "", "\"")
 	f.Add("x host=a host=b path=/ host=c", "user_agent", "", "a\nb", "é")
+	f.Add("x source=job handler=Mail* user=u args=a message_type=m dropped=retry:30s scope=site:example.com author=a created=2026-11-30T00:00:00Z", "args", "", "", "a b")
+	f.Add("x path=* dropped=dead_letter scope=all expires=9999-12-31T00:00:00Z", "message_type", "", "*", "n")
 	f.Fuzz(func(t *testing.T, line, field, headerName, pattern, name string) {
 		if r, err := ParseRule(line); err == nil {
 			sameAfterWriting(t, r)

@@ -58,6 +58,13 @@ type Rule struct {
 	// Action is what becomes of the request. Default: a refusal with a status of the
 	// caller's choice.
 	Action Action
+	// Dropped is what a worker does with a job that the rule matches. Default: it drops it.
+	Dropped Dropped
+	// Scope is which sites the rule is for, all or one; it has no zone. Default: all.
+	Scope Scope
+	// Author is who made the rule, and Created when; both may be absent.
+	Author  string
+	Created time.Time
 	// Note is for people.
 	Note string
 }
@@ -65,7 +72,8 @@ type Rule struct {
 // A Field is one thing that a rule looks at.
 type Field struct {
 	// Name is the field's word: host, url, path, query, method, client_ip,
-	// user_agent, agent or header.
+	// user_agent, agent or header; of what is no plain request, message_type, user,
+	// handler or args.
 	Name string
 	// Header is the name of the header, in any case; only for the field header.
 	Header string
@@ -142,7 +150,14 @@ func (r *Rule) Expired(now time.Time) bool {
 // Check joins everything that is wrong with the rule into one error, each line with
 // the rule's name and the field. A rule that would match every request is wrong.
 func (r *Rule) Check() error {
-	_, err := compile(r, new(slots))
+	c, err := compile(r, newSlots())
+	return errors.Join(err, c.checkNarrow())
+}
+
+// CheckLoose is Check without the last: the shared list may hold a rule that matches every
+// request, if somebody insists on it, see [Guard].
+func (r *Rule) CheckLoose() error {
+	_, err := compile(r, newSlots())
 	return err
 }
 
@@ -164,10 +179,32 @@ func (r *Rule) checkPlain() error {
 	if err := r.Action.check(); err != nil {
 		problems = append(problems, fmt.Errorf("action: %w", err))
 	}
-	if year := r.Expires.UTC().Year(); !r.Expires.IsZero() && (year < 0 || year > 9999) {
-		problems = append(problems, fmt.Errorf("expires: year %d is out of range", year))
+	if err := checkTime(r.Expires); err != nil {
+		problems = append(problems, fmt.Errorf("expires: %w", err))
+	}
+	if err := checkTime(r.Created); err != nil {
+		problems = append(problems, fmt.Errorf("created: %w", err))
+	}
+	if err := checkText(r.Author); r.Author != "" && err != nil {
+		problems = append(problems, fmt.Errorf("author: %w", err))
+	}
+	if err := r.Dropped.check(); err != nil {
+		problems = append(problems, fmt.Errorf("dropped: %w", err))
+	}
+	if err := r.Scope.check(); err != nil {
+		problems = append(problems, fmt.Errorf("scope: %w", err))
+	} else if r.Scope.Kind == ScopeZone {
+		problems = append(problems, errors.New("scope: a rule is for all or for a site: only bans are for a zone"))
 	}
 	return errors.Join(problems...)
+}
+
+// checkTime refuses a time that has no text form.
+func checkTime(at time.Time) error {
+	if year := at.UTC().Year(); !at.IsZero() && (year < 0 || year > 9999) {
+		return fmt.Errorf("year %d is out of range", year)
+	}
+	return nil
 }
 
 // checkText refuses what would break a line of a log or a list.
@@ -179,4 +216,12 @@ func checkText(text string) error {
 		return errors.New("must be one line of printable text")
 	}
 	return nil
+}
+
+// printable replaces what checkText refuses, for strings.Map.
+func printable(c rune) rune {
+	if unicode.IsControl(c) {
+		return utf8.RuneError
+	}
+	return c
 }

@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		// L134: a lone star would block everybody.
 		{"star", one("user_agent", "*bot*", "*"), []string{"matches every request: name at least one field that does not"}},
 		{"stars", one("path", "***"), []string{"matches every request: name at least one field that does not"}},
-		{"unknown", one("referer", "x"), []string{`no field "referer": a rule may look at host, url, path, query, method, client_ip, user_agent, agent, header`}},
+		{"unknown", one("referer", "x"), []string{`no field "referer": a rule may look at host, url, path, query, method, client_ip, user_agent, agent, header, message_type, user, handler, args`}},
 		{"twice", fields(Field{Name: "path", Patterns: []string{"/a"}}, Field{Name: "path", Patterns: []string{"/b"}}), []string{"path: is given twice"}},
 		{
 			"header twice", fields(Field{Name: "header", Header: "x-a", Patterns: []string{"1"}}, Field{Name: "header", Header: "X-A", Patterns: []string{"2"}}),

@@ -32,11 +32,20 @@ func (sc *scratch) values(r *Request, s *slots, slot int) [][]byte {
 	v.loaded = true
 	l := &(*s)[slot]
 	v.texts = v.texts[:0]
-	if l.kind == header {
+	switch l.kind {
+	case header:
 		for _, value := range r.Header[l.header] {
 			v.add(value, l.fold)
 		}
-	} else if value, ok := r.valueOf(l.name); ok {
+	case args:
+		for _, value := range r.Args {
+			v.add(value, l.fold)
+		}
+	default:
+		value, ok := r.valueOf(l.name)
+		if !ok {
+			break
+		}
 		v.add(value, l.fold)
 		if file := strings.TrimSuffix(value, "/"); l.slash && file != value && file != "" {
 			v.add(file, l.fold)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -281,42 +280,5 @@ func TestMatchOfOftenRepeatedBytes(t *testing.T) {
 	r.Method = "PUT"
 	if hit, _ := set.Match(r, noon, nil); hit == nil || hit.Name != "0" {
 		t.Errorf("got %v", hit)
-	}
-}
-
-func TestList(t *testing.T) {
-	var list List
-	match := func() string {
-		hit, _ := list.Match(typical(), noon, nil)
-		if hit == nil {
-			return ""
-		}
-		return hit.Name
-	}
-	if got := match(); got != "" {
-		t.Errorf("an empty list: got %q", got)
-	}
-	a, b := newSet(t, "a path=/w/*"), newSet(t, "b client_ip=198.51.100.7", "c user_agent=*bot*")
-	var wait sync.WaitGroup
-	for range 4 {
-		wait.Go(func() {
-			for range 1000 {
-				if got := match(); got != "" && got != "a" && got != "b" {
-					t.Errorf("got %q", got)
-				}
-			}
-		})
-	}
-	for range 100 {
-		list.Swap(a)
-		list.Swap(b)
-	}
-	wait.Wait()
-	if got := match(); got != "b" {
-		t.Errorf("got %q", got)
-	}
-	list.Swap(nil)
-	if got := match(); got != "" {
-		t.Errorf("emptied: got %q", got)
 	}
 }

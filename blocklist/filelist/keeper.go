@@ -1,0 +1,269 @@
+// Package filelist keeps the shared block list in a file, for servers without a Redis; and a
+// copy of a list that is kept elsewhere, for a start while that cannot be reached.
+//
+// The file is made of text lines, in blocks. The first block is the list at one version; each
+// that follows is one change, appended and synced to the disk before it counts. A block ends with
+// a line that holds a checksum of it, so that one which was cut off by a crash is seen and is
+// as if it had never been written. When the changes outgrow the list they are folded into it: a new
+// file takes the place of the old one, which is kept beside it under the same name and a tilde.
+package filelist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rogpeppe/go-internal/lockedfile"
+
+	"github.com/weirhq/caddy-weir/blocklist"
+)
+
+const (
+	// pollEvery is how often the file is looked at for changes of other processes.
+	pollEvery = time.Second
+	// sweepEvery is how often what is over is taken out of what is told.
+	sweepEvery = time.Minute
+	// foldAt is the least bytes of changes that are folded into the list.
+	foldAt = 1 << 20
+)
+
+// A Keeper keeps a list in a file. Make it by [Open]. Several keepers, in several processes of one
+// machine, may keep one file: a lock beside it lets them write in turn. It is safe for
+// concurrent use.
+type Keeper struct {
+	path string
+	now  func() time.Time
+
+	mu      sync.Mutex
+	content blocklist.Content
+	at      position
+	changed chan struct{} // closed when content changes
+}
+
+// position is how far the file was read.
+type position struct {
+	file os.FileInfo // nil if there was none
+	// good is where the last whole block ends, size where the file did; first is where
+	// the first block ends.
+	good, size, first int64
+}
+
+// Open returns the keeper of a file, which need not be there. Nothing is read or written yet. now
+// is the clock, nil for the system's.
+func Open(path string, now func() time.Time) *Keeper {
+	if now == nil {
+		now = time.Now
+	}
+	return &Keeper{path: path, now: now, changed: make(chan struct{})}
+}
+
+// Close ends nothing: a keeper holds nothing open.
+func (k *Keeper) Close() error { return nil }
+
+// Path returns the file's path.
+func (k *Keeper) Path() string { return k.path }
+
+// Load implements [blocklist.Keeper]. A file that is not there is an empty list. One that is
+// broken leaves what was read last, or what the file before it says, beside the error.
+func (k *Keeper) Load(context.Context) (blocklist.Content, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.refresh()
+	return k.content, err
+}
+
+// refresh reads what is new in the file. It is called with mu held.
+func (k *Keeper) refresh() error {
+	info, err := os.Stat(k.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k.restore(nil)
+	}
+	if err != nil {
+		return err
+	}
+	if k.at.file != nil && os.SameFile(k.at.file, info) && info.Size() == k.at.size && info.ModTime().Equal(k.at.file.ModTime()) {
+		return nil
+	}
+	from, content := int64(0), blocklist.Content{}
+	if k.at.file != nil && os.SameFile(k.at.file, info) && info.Size() >= k.at.good {
+		from, content = k.at.good, k.content
+	}
+	got, err := read(k.path, from, content)
+	if err != nil && from > 0 {
+		// The room of a file that was replaced may be given to the one after it.
+		from = 0
+		got, err = read(k.path, 0, blocklist.Content{})
+	}
+	if err != nil {
+		return k.restore(fmt.Errorf("%s: %w", k.path, err))
+	}
+	if from > 0 {
+		got.first = k.at.first
+	}
+	k.at = position{info, got.good, info.Size(), got.first}
+	if got.content.Version != k.content.Version || from == 0 {
+		k.set(got.content)
+	}
+	return nil
+}
+
+// restore does without the file, which is not there, or broken: what is in memory stays, else the
+// file before it counts.
+func (k *Keeper) restore(problem error) error {
+	if k.content.Version == 0 {
+		got, err := read(k.path+before, 0, blocklist.Content{})
+		if err == nil && got.content.Version > 0 {
+			k.set(got.content)
+		}
+	}
+	if problem == nil && k.content.Version > 0 {
+		problem = fmt.Errorf("%s: the list is not there any more; the last one known is in force", k.path)
+	}
+	k.at = position{}
+	return problem
+}
+
+// set puts a content in force. It is called with mu held.
+func (k *Keeper) set(c blocklist.Content) {
+	k.content = c
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// Apply implements [blocklist.Keeper].
+func (k *Keeper) Apply(_ context.Context, c blocklist.Change) (uint64, error) {
+	now := k.now()
+	if err := c.Prepare(now); err != nil {
+		return 0, err
+	}
+	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
+		return 0, err
+	}
+	unlock, err := lockedfile.MutexAt(k.path + ".lock").Lock()
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	broken := k.refresh()
+	if broken != nil && k.content.Version == 0 {
+		return 0, broken // nothing is known that could be written in its place
+	}
+	if c.Undo != 0 {
+		rec, err := k.record(c.Undo)
+		if err != nil {
+			return 0, err
+		}
+		if c, err = rec.Undoing(c, k.content.Text, now); err != nil {
+			return 0, err
+		}
+	}
+	next, rec, err := k.content.Apply(c)
+	if err != nil {
+		return 0, err
+	}
+	if k.at.file == nil || k.at.size-k.at.first > max(foldAt, k.at.first) {
+		err = k.fold(now, broken != nil)
+	}
+	if err == nil {
+		err = k.add(rec)
+	}
+	if err != nil {
+		return 0, err
+	}
+	k.set(next)
+	return next.Version, nil
+}
+
+// fold writes the list anew, without what is over. Its changes are kept in the trail.
+func (k *Keeper) fold(now time.Time, broken bool) error {
+	if k.at.file != nil {
+		if err := k.keepTrail(); err != nil {
+			return err
+		}
+	}
+	kept := k.path + before
+	if broken {
+		kept = k.path + ".broken"
+	}
+	content := k.content.Sweep(now)
+	if err := write(k.path, kept, content); err != nil {
+		return err
+	}
+	return k.measure(func(size int64) { k.at.first = size })
+}
+
+// add appends a change to the file.
+func (k *Keeper) add(rec blocklist.Record) error {
+	f, err := os.OpenFile(k.path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	// A block that a crash cut off is written over.
+	err = f.Truncate(k.at.good)
+	if err == nil {
+		_, err = f.WriteAt(block(rec.String()+"\n"), k.at.good)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return k.measure(func(int64) {})
+}
+
+// measure notes how long the file is after it was written.
+func (k *Keeper) measure(note func(size int64)) error {
+	info, err := os.Stat(k.path)
+	if err != nil {
+		return err
+	}
+	k.at.file, k.at.good, k.at.size = info, info.Size(), info.Size()
+	note(info.Size())
+	return nil
+}
+
+// Watch implements [blocklist.Keeper]: changes of this process are told at once, those of others
+// within about a second.
+func (k *Keeper) Watch(ctx context.Context, changed func(blocklist.Content), trouble func(error)) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	var told string
+	first, swept := true, time.Now()
+	var last blocklist.Content
+	for {
+		k.mu.Lock()
+		err := k.refresh()
+		if time.Since(swept) > sweepEvery {
+			k.content, swept = k.content.Sweep(k.now()), time.Now()
+		}
+		content, next := k.content, k.changed
+		k.mu.Unlock()
+		if text := fmt.Sprint(err); text != told && trouble != nil && (err != nil || told != "") {
+			trouble(err)
+			told = text
+			if err == nil {
+				told = ""
+			}
+		}
+		if first || content.Version != last.Version || len(content.Rules) != len(last.Rules) || content.Bans.Len() != last.Bans.Len() {
+			changed(content)
+			first, last = false, content
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-next:
+		case <-tick.C:
+		}
+	}
+}
+
+var _ blocklist.Keeper = (*Keeper)(nil)

@@ -1,0 +1,109 @@
+package filelist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/weirhq/caddy-weir/blocklist"
+)
+
+// Changes that were folded into the list are kept in a file of their own, blocks as in the list,
+// which is cut to the last [blocklist.MaxTrail] once it has grown well beyond.
+const (
+	trailName = ".trail"
+	trailMost = 4 << 20
+)
+
+// Trail implements [blocklist.Keeper].
+func (k *Keeper) Trail(_ context.Context, n int) ([]blocklist.Record, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.trail(n)
+}
+
+func (k *Keeper) trail(n int) ([]blocklist.Record, error) {
+	var texts []string
+	for _, path := range []string{k.path + trailName, k.path} {
+		more, err := records(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		texts = append(texts, more...)
+	}
+	var out []blocklist.Record
+	for _, text := range slices.Backward(texts) {
+		if len(out) >= n {
+			break
+		}
+		rec, err := blocklist.ParseRecord(text)
+		if err != nil {
+			return nil, err
+		}
+		if len(out) == 0 || rec.Version < out[len(out)-1].Version {
+			out = append(out, rec)
+		}
+	}
+	return out, nil
+}
+
+// record finds the change that led to a version.
+func (k *Keeper) record(version uint64) (blocklist.Record, error) {
+	all, err := k.trail(blocklist.MaxTrail)
+	if err != nil {
+		return blocklist.Record{}, err
+	}
+	for _, rec := range all {
+		if rec.Version == version {
+			return rec, nil
+		}
+	}
+	return blocklist.Record{}, blocklist.Refuse(fmt.Errorf("undo %d: there is no record of this change", version))
+}
+
+// records reads the texts of the changes in a file, which need not be there.
+func records(path string) ([]string, error) {
+	got, err := scan(path, 0, blocklist.Content{}, true)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return got.records, err
+}
+
+// keepTrail moves the changes in the list to the trail. Done twice it does no harm: nobody is
+// told of one version twice.
+func (k *Keeper) keepTrail() error {
+	kept, err := records(k.path + trailName)
+	if err != nil {
+		kept = nil // a broken trail must not keep the list from being written
+	}
+	more, err := records(k.path)
+	if err != nil {
+		return err
+	}
+	all := append(kept, more...)
+	all = all[max(0, len(all)-blocklist.MaxTrail):]
+	for size := 0; len(all) > 0; all = all[1:] {
+		size = 0
+		for _, text := range all {
+			size += len(text)
+		}
+		if size <= trailMost {
+			break
+		}
+	}
+	var b strings.Builder
+	b.Write(block(listWord + "0 2006-01-02T15:04:05Z\n"))
+	for _, text := range all {
+		b.Write(block(text + "\n"))
+	}
+	temp := k.path + trailName + ".new"
+	if err := os.WriteFile(temp, []byte(b.String()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, k.path+trailName)
+}

@@ -1,0 +1,127 @@
+-- Makes one change of the shared block list, whole or not at all, and tells all who listen.
+--
+-- KEYS: rules and bans, hashes of text forms by name and ID, that of a ban behind its end in
+-- milliseconds; the ends of rules and those of bans, sorted sets of names and IDs by when they can be
+-- forgotten, in milliseconds; the state, a hash of version, mode and when the list was begun; the trail, a list of records, the
+-- latest first.
+--
+-- ARGV: the channel; the record's head behind its version; 'auto' if the change leaves no record; the version
+-- that the list must have, or ''; the version that the change is to lead to, or ''; the most rules, bans
+-- and records; then six for each thing that the change does: word, ID, text or '' to take it out, the line that
+-- would take it out, when it ends and when it can be forgotten, in milliseconds, 0 for never.
+--
+-- Returns the version that the change led to; or a table of a word and what it is about: again,
+-- and the version; missing, and the places of what is not there; full, and how many rules there would be.
+
+local rules, bans, rule_ends, ban_ends, state, trail = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local channel, head, auto, wanted, to = ARGV[1], ARGV[2], ARGV[3] == 'auto', ARGV[4], ARGV[5]
+local most_rules, most_bans, most_records = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local first_op, op_size = 9, 6
+
+local version = tonumber(redis.call('HGET', state, 'version') or '0')
+if wanted ~= '' and tonumber(wanted) ~= version then
+	return {'again', string.format('%.0f', version)}
+end
+
+-- What is over goes first, a little with each change.
+local time = redis.call('TIME')
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+local function sweep(hash, ends)
+	for _, id in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 128)) do
+		redis.call('HDEL', hash, id)
+		redis.call('ZREM', ends, id)
+	end
+end
+sweep(rules, rule_ends)
+sweep(bans, ban_ends)
+
+-- A list that was lost and begun anew is known by this, whatever its version.
+local born = time[1] .. '.' .. time[2]
+
+local missing, more = {'missing'}, 0
+for i = first_op, #ARGV, op_size do
+	local word, id, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+	if word ~= 'mode' then
+		local there = redis.call('HEXISTS', word == 'rule' and rules or bans, id) == 1
+		if text == '' and not there then
+			missing[#missing + 1] = string.format('%d', (i - first_op) / op_size)
+		end
+		if word == 'rule' then
+			more = more + (text ~= '' and not there and 1 or text == '' and -1 or 0)
+		end
+	end
+end
+if #missing > 1 then
+	return missing
+end
+local count = redis.call('HLEN', rules) + more
+if more > 0 and count > most_rules then
+	return {'full', string.format('%d', count)}
+end
+
+local done, undo = {}, {}
+local function put(hash, ends, id, value, forgotten)
+	if value == '' then
+		redis.call('HDEL', hash, id)
+	else
+		redis.call('HSET', hash, id, value)
+	end
+	if value == '' or forgotten == '0' then
+		redis.call('ZREM', ends, id)
+	else
+		redis.call('ZADD', ends, forgotten, id)
+	end
+end
+for i = first_op, #ARGV, op_size do
+	local word, id, text, gone, ends, forgotten = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
+	local old, skip
+	if word == 'mode' then
+		old = redis.call('HGET', state, 'mode') or 'enforce'
+		redis.call('HSET', state, 'mode', text)
+	elseif word == 'rule' then
+		old = redis.call('HGET', rules, id)
+		put(rules, rule_ends, id, text, forgotten)
+	else
+		local value = redis.call('HGET', bans, id)
+		local old_end
+		if value then
+			old_end, old = string.match(value, '^(%d+) (.*)$')
+		end
+		skip = auto and old_end and text ~= '' and tonumber(old_end) > tonumber(ends)
+		if not skip then
+			put(bans, ban_ends, id, text ~= '' and ends .. ' ' .. text or '', forgotten)
+		end
+	end
+	if not skip then
+		done[#done + 1] = text ~= '' and word .. ' ' .. text or gone
+		undo[#undo + 1] = 'undo ' .. (old and word .. ' ' .. old or gone)
+	end
+end
+if #done == 0 then
+	return string.format('%.0f', version)
+end
+
+-- Of too many bans those go that can be forgotten first.
+local excess = redis.call('HLEN', bans) - most_bans
+if excess > 0 then
+	for _, id in ipairs(redis.call('ZRANGE', ban_ends, 0, excess - 1)) do
+		redis.call('HDEL', bans, id)
+		redis.call('ZREM', ban_ends, id)
+		done[#done + 1] = 'lift ' .. id
+	end
+end
+
+version = string.format('%.0f', to ~= '' and tonumber(to) or version + 1)
+redis.call('HSET', state, 'version', version)
+redis.call('HSETNX', state, 'born', born)
+local text = 'change ' .. version .. ' ' .. head .. '\n' .. table.concat(done, '\n')
+if not auto then
+	redis.call('LPUSH', trail, text .. '\n' .. table.concat(undo, '\n'))
+	redis.call('LTRIM', trail, 0, most_records - 1)
+end
+-- What is long is not told to everybody, but fetched.
+if #text > 65536 then
+	text = 'version ' .. version
+end
+redis.call('PUBLISH', channel, text)
+return version

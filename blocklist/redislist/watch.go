@@ -1,0 +1,384 @@
+package redislist
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirhq/caddy-weir/blocklist"
+	"github.com/weirhq/caddy-weir/limiter"
+)
+
+// waits are how long a keeper that watches waits for what.
+type waits struct {
+	// poll is how often it looks by itself which version there is, more or less a tenth.
+	poll time.Duration
+	// quiet is after how long without a message it asks whether the connection lives.
+	quiet time.Duration
+	// retry is the first wait after a failure; it doubles up to patience, and any of them is
+	// cut at random by up to a half, so that many nodes do not come back at once.
+	retry, patience time.Duration
+}
+
+var usual = waits{poll: time.Minute, quiet: 15 * time.Second, retry: 100 * time.Millisecond, patience: 5 * time.Second}
+
+// sweepEvery is how often what is over is taken out of what is told.
+const sweepEvery = time.Minute
+
+// Watch implements [blocklist.Keeper]. A server that lost the whole list is given back the last one
+// that was seen here: a restart without a disk must not open all doors.
+func (k *Keeper) Watch(ctx context.Context, changed func(blocklist.Content), trouble func(error)) error {
+	w := &watch{Keeper: k, changed: changed, trouble: trouble, swept: time.Now()}
+	for wait := k.wait.retry; ; {
+		before := w.known
+		err := w.session(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		w.tell(err)
+		if w.known && (!before || w.heard) {
+			wait = k.wait.retry // it worked for a while
+		}
+		w.heard = false
+		pause := time.NewTimer(wait/2 + rand.N(wait/2))
+		select {
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		case <-pause.C:
+		}
+		wait = min(2*wait, k.wait.patience)
+	}
+}
+
+// A watch follows the list by one subscription after the other.
+type watch struct {
+	*Keeper
+
+	changed func(blocklist.Content)
+	trouble func(error)
+	content blocklist.Content
+	born    string // of the list that content is of
+	known   bool   // whether content was ever read
+	heard   bool   // whether the session got as far as a subscription
+	bad     bool   // whether trouble was told
+	unread  error  // what of content cannot be read
+	swept   time.Time
+}
+
+func (w *watch) tell(err error) {
+	if w.trouble != nil && (err != nil || w.bad) {
+		w.trouble(err)
+	}
+	w.bad = err != nil
+}
+
+// session subscribes, reads the list, and then follows what is published until something fails.
+func (w *watch) session(ctx context.Context) error {
+	sub, at, err := w.wire.Subscribe(ctx, w.name("state"), w.name("news"))
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	// A read on the connection does not end with ctx by itself.
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	if _, err := sub.ReceiveTimeout(ctx, leastTimeout); err != nil {
+		return fmt.Errorf("%w: redis: subscribe: %w", limiter.ErrUnavailable, err)
+	}
+	// What is published from here on is heard, so that nothing is lost between reading and
+	// listening.
+	if err := w.read(ctx); err != nil {
+		return err
+	}
+	w.heard = true
+	return w.follow(ctx, sub, at)
+}
+
+func (w *watch) follow(ctx context.Context, sub *redis.PubSub, at string) error {
+	poll := w.nextPoll()
+	asked := false // whether the connection lives
+	for {
+		message, err := sub.ReceiveTimeout(ctx, max(time.Millisecond, min(w.wait.quiet, time.Until(poll))))
+		var timeout interface{ Timeout() bool }
+		switch {
+		case err == nil:
+			asked = false
+			if m, ok := message.(*redis.Message); ok {
+				if err := w.hear(ctx, m.Payload); err != nil {
+					return err
+				}
+			}
+		case !errors.As(err, &timeout) || !timeout.Timeout() || ctx.Err() != nil:
+			return fmt.Errorf("%w: redis: %w", limiter.ErrUnavailable, err)
+		case time.Now().Before(poll) && asked:
+			return fmt.Errorf("%w: redis: the subscription is dead", limiter.ErrUnavailable)
+		case time.Now().Before(poll):
+			asked = true
+			if err := sub.Ping(ctx); err != nil {
+				return fmt.Errorf("%w: redis: %w", limiter.ErrUnavailable, err)
+			}
+		}
+		if time.Now().Before(poll) {
+			continue
+		}
+		poll = w.nextPoll()
+		if err := w.look(ctx, at); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *watch) nextPoll() time.Time {
+	tenth := w.wait.poll / 10
+	return time.Now().Add(w.wait.poll - tenth + rand.N(2*tenth))
+}
+
+// errMoved says that the list is at another server now.
+var errMoved = fmt.Errorf("%w: redis: another server has the list now", limiter.ErrUnavailable)
+
+// look finds out whether a version was missed.
+func (w *watch) look(ctx context.Context, at string) error {
+	if time.Since(w.swept) > sweepEvery {
+		w.swept = time.Now()
+		w.content = w.content.Sweep(w.now())
+		w.changed(w.content)
+	}
+	home, err := w.wire.Home(ctx, w.name("state"))
+	if err != nil {
+		return err
+	}
+	s, err := w.state(ctx)
+	if err != nil {
+		return err
+	}
+	if s.version != w.content.Version || s.born != w.born || w.unread != nil {
+		if err := w.read(ctx); err != nil {
+			return err
+		}
+	}
+	if home != at {
+		return errMoved
+	}
+	w.tell(w.unread)
+	return nil
+}
+
+// hear learns from a message.
+func (w *watch) hear(ctx context.Context, text string) error {
+	if number, long := strings.CutPrefix(text, "version "); long {
+		version, err := strconv.ParseUint(number, 10, 64)
+		switch {
+		case err != nil:
+			return nil // not ours
+		case version <= w.content.Version:
+			return w.doubt(ctx)
+		}
+		return w.read(ctx)
+	}
+	rec, err := blocklist.ParseRecord(text)
+	switch {
+	case err != nil:
+		return w.read(ctx) // from a newer version of us, perhaps
+	case rec.Version == w.content.Version+1 && w.born != "":
+		w.set(w.content.Patch(rec.Change, rec.Version))
+		return nil
+	case rec.Version <= w.content.Version:
+		return w.doubt(ctx)
+	}
+	return w.read(ctx)
+}
+
+// doubt finds out whether a version that is not after the known one was only told late, or is of
+// another list than ours.
+func (w *watch) doubt(ctx context.Context) error {
+	s, err := w.state(ctx)
+	if err != nil || s.version >= w.content.Version && s.born == w.born {
+		return err
+	}
+	return w.read(ctx)
+}
+
+// lost reports whether the server has lost the list, and perhaps begun another since. A list that
+// has come further than ours was given back by somebody else.
+func (w *watch) lost(s state) bool {
+	if !w.known || w.content.Version == 0 || s.version > w.content.Version {
+		return false
+	}
+	return s.version == 0 || w.born != "" && s.born != w.born
+}
+
+func (w *watch) set(c blocklist.Content) {
+	w.content, w.known = c, true
+	w.changed(c)
+}
+
+// read reads the whole list. What is published meanwhile comes after it and is put on top.
+func (w *watch) read(ctx context.Context) error {
+	content, s, err := w.load(ctx)
+	var parts *Unreadable
+	if err != nil && !errors.As(err, &parts) {
+		return err
+	}
+	if w.lost(s) {
+		if given, err := w.restore(ctx, content, s); given || err != nil {
+			return err
+		}
+	}
+	w.born, w.unread = s.born, err
+	w.set(content)
+	w.tell(err)
+	return nil
+}
+
+// restore gives the list back to a server that lost it, unless somebody else was first. What was
+// made there since then, which is there, stays. It reports false if there is nothing to give.
+func (w *watch) restore(ctx context.Context, there blocklist.Content, s state) (given bool, err error) {
+	ours := w.content.Sweep(w.now())
+	g := gift{wanted: strconv.FormatUint(s.version, 10), to: strconv.FormatUint(ours.Version+1, 10)}
+	g.change = blocklist.Change{By: "restore", Why: "the server had lost the list", At: w.now()}
+	if !s.moded && ours.Mode != blocklist.Enforce {
+		g.change.Mode = &ours.Mode
+	}
+	for _, r := range ours.Rules {
+		if there.Text("rule", r.Name) != "" {
+			continue
+		}
+		if g.change.Put = append(g.change.Put, *r); len(g.change.Put) == blocklist.MaxChange {
+			if err := w.give(ctx, &g); err != nil {
+				return false, err
+			}
+		}
+	}
+	if len(g.change.Put) > 0 {
+		if err := w.give(ctx, &g); err != nil {
+			return false, err
+		}
+	}
+	for b := range ours.Bans.All() {
+		if there.Bans.Get(b.ID()) != nil {
+			continue
+		}
+		if g.change.Ban = append(g.change.Ban, *b); len(g.change.Ban) == blocklist.MaxChange {
+			if err := w.give(ctx, &g); err != nil {
+				return false, err
+			}
+		}
+	}
+	if len(g.change.Ban) > 0 || g.change.Mode != nil {
+		if err := w.give(ctx, &g); err != nil {
+			return false, err
+		}
+	}
+	if g.to != "" {
+		return false, nil
+	}
+	return true, w.read(ctx)
+}
+
+// A gift is the next part of what is given back. The first asks that the list has the version
+// wanted, and leads to another; then both are empty.
+type gift struct {
+	change     blocklist.Change
+	wanted, to string
+}
+
+// give makes one part of what is restored.
+func (w *watch) give(ctx context.Context, g *gift) error {
+	c := &g.change
+	c.Auto = len(c.Put) == 0 && c.Mode == nil
+	_, err := w.change(ctx, *c, g.wanted, g.to)
+	g.wanted, g.to = "", ""
+	c.Put, c.Ban, c.Mode = nil, nil, nil
+	if errors.Is(err, errAgain) {
+		return fmt.Errorf("%w: redis: %w", limiter.ErrUnavailable, err) // and the next session reads what is there
+	}
+	return err
+}
+
+// Unreadable is what is wrong with single rules and bans of a list, which is otherwise read.
+// A newer version of Weir may have written them.
+type Unreadable struct{ Problems []error }
+
+// Error implements error.
+func (u *Unreadable) Error() string { return errors.Join(u.Problems...).Error() }
+
+// Unwrap returns the problems.
+func (u *Unreadable) Unwrap() []error { return u.Problems }
+
+// Load implements [blocklist.Keeper]. Beside an error of the type [*Unreadable] there is what could
+// be read.
+func (k *Keeper) Load(ctx context.Context) (blocklist.Content, error) {
+	content, _, err := k.load(ctx)
+	return content, err
+}
+
+func (k *Keeper) load(ctx context.Context) (blocklist.Content, state, error) {
+	s, err := k.state(ctx)
+	if err != nil {
+		return blocklist.Content{}, s, err
+	}
+	c := blocklist.Change{Mode: &s.mode}
+	var bad Unreadable
+	err = k.each(ctx, k.name("rules"), func(name, text string) {
+		r, err := blocklist.ParseRule(text)
+		if err != nil {
+			bad.Problems = append(bad.Problems, err)
+			return
+		}
+		c.Put = append(c.Put, r)
+	})
+	if err != nil {
+		return blocklist.Content{}, s, err
+	}
+	err = k.each(ctx, k.name("bans"), func(id, text string) {
+		_, text, _ = strings.Cut(text, " ")
+		b, err := blocklist.ParseBan(text)
+		if err != nil {
+			bad.Problems = append(bad.Problems, err)
+			return
+		}
+		c.Ban = append(c.Ban, b)
+	})
+	if err != nil {
+		return blocklist.Content{}, s, err
+	}
+	content := blocklist.Content{}.Patch(c, s.version)
+	if len(bad.Problems) > 0 {
+		return content, s, &bad
+	}
+	return content, s, nil
+}
+
+// each walks over a hash in steps, so that nobody else waits for a large one. What changes meanwhile may be
+// met or not.
+func (k *Keeper) each(ctx context.Context, key string, f func(field, value string)) error {
+	seen := make(map[string]bool)
+	for cursor := "0"; ; {
+		reply, err := k.wire.Do(ctx, key, "hscan", key, cursor, "count", 1000).Slice()
+		if err != nil {
+			return err
+		}
+		if len(reply) != 2 {
+			return fmt.Errorf("%w: redis: an answer that cannot be read", limiter.ErrUnavailable)
+		}
+		cursor, _ = reply[0].(string)
+		pairs, _ := reply[1].([]any)
+		for i := 0; i+1 < len(pairs); i += 2 {
+			field, _ := pairs[i].(string)
+			value, _ := pairs[i+1].(string)
+			if !seen[field] {
+				seen[field] = true
+				f(field, value)
+			}
+		}
+		if cursor == "0" || cursor == "" {
+			return nil
+		}
+	}
+}
