@@ -27,12 +27,12 @@ const InFlightWait = time.Second
 
 // Take asks the store and adds its answers up. results must be as long as asks; both
 // are kept in the decision.
-func Take(ctx context.Context, s Store, asks []Ask, results []Result) (Decision, error) {
-	d := Decision{Allowed: true, Blamed: -1, Nearest: -1, Asks: asks, Results: results}
+func Take(ctx context.Context, s Store, asks []Ask, results []Result) (d Decision, err error) {
+	d.Allowed, d.Blamed, d.Nearest, d.Asks, d.Results = true, -1, -1, asks, results
 	if len(asks) == 0 {
 		return d, nil
 	}
-	if err := s.Take(ctx, asks, results); err != nil {
+	if err = s.Take(ctx, asks, results); err != nil {
 		return d, err
 	}
 	for i := range asks {

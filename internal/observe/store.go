@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +28,10 @@ func Watch(name string) layer.Layer {
 	}
 }
 
+// began is what time is counted from: to read the monotonic clock alone takes half as long as to
+// read the wall's as well.
+var began = time.Now()
+
 type watched struct {
 	store                   limiter.Store
 	seconds                 prometheus.Observer
@@ -35,9 +40,9 @@ type watched struct {
 
 // Take measures how long the store takes.
 func (w *watched) Take(ctx context.Context, asks []limiter.Ask, results []limiter.Result) error {
-	start := time.Now()
+	start := time.Since(began)
 	err := w.store.Take(ctx, asks, results)
-	w.seconds.Observe(time.Since(start).Seconds())
+	w.seconds.Observe((time.Since(began) - start).Seconds())
 	return w.count(err)
 }
 
@@ -69,3 +74,40 @@ func (w *watched) count(err error) error {
 }
 
 var _ limiter.Store = (*watched)(nil)
+
+// CountCached returns a function that counts requests which were refused by what is
+// remembered of a store.
+func CountCached(name string) func() { return collected.cached.WithLabelValues(name).Inc }
+
+// breakers holds how many breakers are in each state, by the name of their stores.
+var breakers = struct {
+	mu     sync.Mutex
+	states map[string]*[layer.Open + 1]int
+}{states: make(map[string]*[layer.Open + 1]int)}
+
+// WatchBreaker returns a function that takes the states of a breaker before a store of that
+// name, which is closed at first. Of several breakers the metric shows the one that is worst off,
+// as during a reload that brings other servers.
+func WatchBreaker(name string) func(layer.BreakerState) {
+	gauge := collected.breakers.WithLabelValues(name)
+	breakers.mu.Lock()
+	defer breakers.mu.Unlock()
+	all := breakers.states[name]
+	if all == nil {
+		all = new([layer.Open + 1]int)
+		breakers.states[name] = all
+	}
+	was := layer.Closed
+	return func(s layer.BreakerState) {
+		breakers.mu.Lock()
+		defer breakers.mu.Unlock()
+		all[was]--
+		all[s]++
+		was = s
+		worst := layer.Open
+		for worst > layer.Closed && all[worst] <= 0 {
+			worst--
+		}
+		gauge.Set(float64(worst))
+	}
+}

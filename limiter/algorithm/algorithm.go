@@ -51,6 +51,10 @@ type Algorithm interface {
 	// it is empty if the key is as good as new.
 	Adjust(now limiter.Instant, state []byte, c *limiter.Change) ([]byte, limiter.Result)
 
+	// take is Peek, and then Spend if the ask passes and costs anything, in one reading of
+	// the state. The answer is written where it is wanted: this is what a request waits
+	// for, and to hand it on costs as much as to find it.
+	take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte
 	// rebase writes now over the instants of a state that lie ahead of it, and
 	// reports whether there were any.
 	rebase(now limiter.Instant, state []byte, l *limiter.Limit) ([]byte, bool)
@@ -76,23 +80,32 @@ func Find(name string) (Algorithm, error) {
 	return nil, fmt.Errorf("algorithm: must be one of %s, got %q", strings.Join(names, ", "), name)
 }
 
-// Of returns the algorithm of that name, or nil. Stores call it for every ask.
+// Of returns the algorithm of that name, or nil.
 func Of(name string) Algorithm {
-	switch name {
-	case limiter.SlidingWindow:
-		return slidingWindow{}
-	case limiter.SlidingLog:
-		return slidingLog{}
-	case limiter.SlidingCounter:
-		return slidingCounter{}
-	case limiter.TokenBucket:
-		return tokenBucket{}
-	case limiter.FixedWindow:
-		return fixedWindow{}
-	case limiter.MinInterval:
-		return minInterval{}
-	case limiter.InFlight:
-		return inFlight{}
+	if n := Number(name); n >= 0 {
+		return All[n]
 	}
 	return nil
+}
+
+// Number returns the place in All of the algorithm of that name, or -1. Stores call it for
+// every ask.
+func Number(name string) int {
+	switch name {
+	case limiter.SlidingWindow:
+		return 0
+	case limiter.SlidingLog:
+		return 1
+	case limiter.SlidingCounter:
+		return 2
+	case limiter.TokenBucket:
+		return 3
+	case limiter.FixedWindow:
+		return 4
+	case limiter.MinInterval:
+		return 5
+	case limiter.InFlight:
+		return 6
+	}
+	return -1
 }

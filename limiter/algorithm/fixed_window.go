@@ -35,6 +35,17 @@ func (fixedWindow) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]b
 	return state, answer(now, a.Limit.Events, count, int64(start-now)+window(a.Limit))
 }
 
+func (fixedWindow) take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte {
+	start, count, kept := readFixed(now, state, a.Limit)
+	if a.Cost <= 0 || count+a.Cost > a.Limit.Events {
+		*r = peekFixed(now, start, count, kept, a)
+		return state
+	}
+	count += a.Cost
+	pass(r, now, a.Limit.Events, count, int64(start-now)+window(a.Limit))
+	return writeFixed(state, start, count)
+}
+
 func (fixedWindow) Adjust(now limiter.Instant, state []byte, c *limiter.Change) ([]byte, limiter.Result) {
 	start, count, kept := readFixed(now, state, c.Limit)
 	switch {

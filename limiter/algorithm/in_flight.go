@@ -68,6 +68,13 @@ func (f inFlight) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]by
 	return state, answer(now, a.Limit.Events, live, latest)
 }
 
+func (f inFlight) take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte {
+	if *r = f.Peek(now, state, a); r.Allowed && a.Cost > 0 {
+		state, *r = f.Spend(now, state, a)
+	}
+	return state
+}
+
 // Adjust changes nothing: leases are given back by name.
 func (f inFlight) Adjust(now limiter.Instant, state []byte, c *limiter.Change) ([]byte, limiter.Result) {
 	live, _, _, latest := readLeases(now, state, c.Limit, [leaseName]byte{})

@@ -56,6 +56,21 @@ func Refuse(alg Algorithm, now limiter.Instant, stored []byte, a *limiter.Ask, r
 	return state, r, true
 }
 
+// Take is Peek, and then Spend or Refuse, of an ask that is asked alone. It reports whether what is
+// stored has changed, and then returns that; r is the answer after it.
+func Take(r *limiter.Result, alg Algorithm, now limiter.Instant, stored []byte, a *limiter.Ask) (_ []byte, changed bool) {
+	if len(stored) == 0 || stored[0] != envelope {
+		stored = alg.take(r, now, stored, a)
+	} else if *r = Peek(alg, now, stored, a); r.Allowed && a.Cost > 0 {
+		stored, *r = Spend(alg, now, stored, a)
+	}
+	if r.Allowed {
+		return stored, a.Cost > 0
+	}
+	stored, *r, changed = Refuse(alg, now, stored, a, *r)
+	return stored, changed
+}
+
 // Longest returns how long an ask may have to wait after it was charged though it was refused,
 // if it is not charged again.
 func Longest(a *limiter.Ask) time.Duration {

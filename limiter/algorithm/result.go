@@ -6,16 +6,22 @@ import (
 	"github.com/weirhq/caddy-weir/limiter"
 )
 
-// answer begins the result of an ask that passes, given what is used and the time in
+// answer returns the result of an ask that passes, given what is used and the time in
 // microseconds until the key is as good as new.
-func answer(now limiter.Instant, most, used, reset int64) limiter.Result {
-	return limiter.Result{
-		Allowed:   true,
-		Max:       most,
-		Remaining: min(max(most-used, 0), most),
-		Reset:     micros(reset),
-		Now:       now,
-	}
+func answer(now limiter.Instant, most, used, reset int64) (r limiter.Result) {
+	pass(&r, now, most, used, reset)
+	return r
+}
+
+// pass makes r that result.
+func pass(r *limiter.Result, now limiter.Instant, most, used, reset int64) {
+	r.Allowed = true
+	r.Origin = limiter.Exactly
+	r.Max = most
+	r.Remaining = min(max(most-used, 0), most)
+	r.Reset = micros(reset)
+	r.Wait = 0
+	r.Now = now
 }
 
 // claim returns the cost that an ask is judged by: one that only looks is told about a

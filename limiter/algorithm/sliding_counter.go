@@ -25,12 +25,13 @@ func (slidingCounter) Check(l *limiter.Limit) error {
 	return nil
 }
 
-func (slidingCounter) Peek(now limiter.Instant, state []byte, a *limiter.Ask) limiter.Result {
+func (slidingCounter) Peek(now limiter.Instant, state []byte, a *limiter.Ask) (r limiter.Result) {
 	c := readCounter(now, state, a.Limit)
-	return c.peek(now, a)
+	c.peek(&r, now, a)
+	return r
 }
 
-func (slidingCounter) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]byte, limiter.Result) {
+func (slidingCounter) Spend(now limiter.Instant, state []byte, a *limiter.Ask) (_ []byte, r limiter.Result) {
 	c := readCounter(now, state, a.Limit)
 	cost := claim(a)
 	fits := c.fits(now, cost)
@@ -39,7 +40,20 @@ func (slidingCounter) Spend(now limiter.Instant, state []byte, a *limiter.Ask) (
 	if fits {
 		return state, answer(now, c.events, c.used(now), c.reset(now))
 	}
-	return state, c.peek(now, a)
+	c.peek(&r, now, a)
+	return state, r
+}
+
+func (slidingCounter) take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte {
+	c := readCounter(now, state, a.Limit)
+	if a.Cost <= 0 || !c.fits(now, a.Cost) {
+		c.peek(r, now, a)
+		return state
+	}
+	c.charge(a.Cost)
+	state = c.write(state)
+	pass(r, now, c.events, c.used(now), c.reset(now))
+	return state
 }
 
 func (slidingCounter) Adjust(now limiter.Instant, state []byte, ch *limiter.Change) ([]byte, limiter.Result) {
@@ -132,17 +146,16 @@ func (c *counter) fits(now limiter.Instant, cost int64) bool {
 	return c.used(now)+cost <= c.events
 }
 
-func (c *counter) peek(now limiter.Instant, a *limiter.Ask) limiter.Result {
+func (c *counter) peek(r *limiter.Result, now limiter.Instant, a *limiter.Ask) {
 	used := c.used(now)
-	r := answer(now, c.events, used, c.reset(now))
+	pass(r, now, c.events, used, c.reset(now))
 	cost := claim(a)
 	switch {
 	case cost > c.events:
-		refuse(&r, a, limiter.Never)
+		refuse(r, a, limiter.Never)
 	case used+cost > c.events:
-		refuse(&r, a, micros(c.wait(now, cost)))
+		refuse(r, a, micros(c.wait(now, cost)))
 	}
-	return r
 }
 
 // reset returns how many microseconds it takes until both counts are gone.

@@ -28,18 +28,31 @@ func (slidingLog) Check(l *limiter.Limit) error {
 	return nil
 }
 
-func (slidingLog) Peek(now limiter.Instant, state []byte, a *limiter.Ask) limiter.Result {
+func (slidingLog) Peek(now limiter.Instant, state []byte, a *limiter.Ask) (r limiter.Result) {
 	g := readRing(now, state, a.Limit)
-	return g.peek(now, a)
+	g.peek(&r, now, a)
+	return r
 }
 
-func (slidingLog) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]byte, limiter.Result) {
+func (slidingLog) Spend(now limiter.Instant, state []byte, a *limiter.Ask) (_ []byte, r limiter.Result) {
 	g := readRing(now, state, a.Limit)
 	fits := g.spend(now, claim(a))
 	if !fits {
-		return g.state, g.peek(now, a)
+		g.peek(&r, now, a)
+		return g.state, r
 	}
 	return g.state, answer(now, g.events, g.live, g.reset(now))
+}
+
+func (slidingLog) take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte {
+	g := readRing(now, state, a.Limit)
+	if a.Cost <= 0 || g.live+a.Cost > g.events {
+		g.peek(r, now, a)
+		return state
+	}
+	g.spend(now, a.Cost)
+	pass(r, now, g.events, g.live, g.reset(now))
+	return g.state
 }
 
 func (slidingLog) Adjust(now limiter.Instant, state []byte, c *limiter.Change) ([]byte, limiter.Result) {
@@ -136,16 +149,15 @@ func (g *ring) reset(now limiter.Instant) int64 {
 	return g.left(now, g.live-1)
 }
 
-func (g *ring) peek(now limiter.Instant, a *limiter.Ask) limiter.Result {
-	r := answer(now, g.events, g.live, g.reset(now))
+func (g *ring) peek(r *limiter.Result, now limiter.Instant, a *limiter.Ask) {
+	pass(r, now, g.events, g.live, g.reset(now))
 	cost := claim(a)
 	switch {
 	case cost > g.events:
-		refuse(&r, a, limiter.Never)
+		refuse(r, a, limiter.Never)
 	case g.live+cost > g.events:
-		refuse(&r, a, micros(g.left(now, g.live+cost-g.events-1)))
+		refuse(r, a, micros(g.left(now, g.live+cost-g.events-1)))
 	}
-	return r
 }
 
 // spend records cost events as of now and reports whether they fit. If not, the log is

@@ -28,22 +28,39 @@ func (slidingWindow) Name() string { return limiter.SlidingWindow }
 
 func (slidingWindow) Check(*limiter.Limit) error { return nil }
 
-func (slidingWindow) Peek(now limiter.Instant, state []byte, a *limiter.Ask) limiter.Result {
-	m := readMarked(now, state, a.Limit)
-	return m.peek(now, a)
+func (slidingWindow) Peek(now limiter.Instant, state []byte, a *limiter.Ask) (r limiter.Result) {
+	var m marked
+	m.read(now, state, a.Limit)
+	m.peek(&r, now, a)
+	return r
 }
 
-func (slidingWindow) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]byte, limiter.Result) {
-	m := readMarked(now, state, a.Limit)
+func (slidingWindow) Spend(now limiter.Instant, state []byte, a *limiter.Ask) (_ []byte, r limiter.Result) {
+	var m marked
+	m.read(now, state, a.Limit)
 	fits := m.spend(claim(a))
 	if !fits {
-		return m.state, m.peek(now, a)
+		m.peek(&r, now, a)
+		return m.state, r
 	}
 	return m.state, answer(now, m.events, m.live, m.reset(now))
 }
 
+func (slidingWindow) take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte {
+	var m marked
+	m.read(now, state, a.Limit)
+	if a.Cost <= 0 || m.live+a.Cost > m.events {
+		m.peek(r, now, a)
+		return state
+	}
+	m.spend(a.Cost)
+	pass(r, now, m.events, m.live, m.reset(now))
+	return m.state
+}
+
 func (slidingWindow) Adjust(now limiter.Instant, state []byte, c *limiter.Change) ([]byte, limiter.Result) {
-	m := readMarked(now, state, c.Limit)
+	var m marked
+	m.read(now, state, c.Limit)
 	if c.Delta > 0 {
 		m.spend(min(c.Delta, m.events))
 	} else {
@@ -64,7 +81,8 @@ func (slidingWindow) rebase(now limiter.Instant, state []byte, l *limiter.Limit)
 	if len(state) < logHead+markLen || get6(state[len(state)-markLen:]) <= mark(now) {
 		return state, false
 	}
-	m := readMarked(now, state, l)
+	var m marked
+	m.read(now, state, l)
 	m.settle()
 	m.seal()
 	return m.state, true
@@ -98,23 +116,22 @@ type marked struct {
 	skip    int64
 }
 
-func readMarked(now limiter.Instant, state []byte, l *limiter.Limit) marked {
-	m := marked{
-		state:  state,
-		events: l.Events,
-		window: window(l),
-		top:    mark(now),
-		k:      MarkEvents(l.Events),
-	}
+// read makes m, which is zero, a state as it is at now, under the numbers of a limit.
+func (m *marked) read(now limiter.Instant, state []byte, l *limiter.Limit) {
+	m.state = state
+	m.events = l.Events
+	m.window = window(l)
+	m.top = mark(now)
 	m.dead = (int64(now-markEpoch) - m.window) >> 3
+	m.k = MarkEvents(l.Events)
 	m.was = m.k
 	n := (len(state) - logHead) / markLen
 	if n < 1 || n > marksMost || len(state) != logHead+n*markLen || state[0] != version {
-		return m
+		return
 	}
 	was, fill := get3(state[1:]), get4(state[4:])
 	if fill < 1 || fill > was || get6(state[len(state)-markLen:]) <= m.dead {
-		return m
+		return
 	}
 	for get6(state[logHead+m.expired*markLen:]) <= m.dead {
 		m.expired++
@@ -125,7 +142,6 @@ func readMarked(now limiter.Instant, state []byte, l *limiter.Limit) marked {
 	if was != m.k {
 		m.regroup()
 	}
-	return m
 }
 
 // regroup thinks of the live marks, made under other numbers, as their single events and
@@ -150,14 +166,7 @@ func (m *marked) at(i int) int64 {
 // settle lays the live marks down at the front of the state, as at tells them.
 func (m *marked) settle() {
 	if m.was != m.k {
-		var times [marksMost]int64
-		for i := range m.n {
-			times[i] = m.at(i)
-		}
-		m.state = resize(m.state, logHead+m.n*markLen, markedMost)
-		for i := range m.n {
-			put6(m.state[logHead+i*markLen:], times[i])
-		}
+		m.lay()
 	} else if m.n > 0 {
 		if m.expired > 0 {
 			copy(m.state[logHead:], m.state[logHead+m.expired*markLen:])
@@ -168,6 +177,18 @@ func (m *marked) settle() {
 		}
 	}
 	m.expired, m.was, m.skip = 0, m.k, 0
+}
+
+// lay lays marks down that were made under other numbers.
+func (m *marked) lay() {
+	var times [marksMost]int64
+	for i := range m.n {
+		times[i] = m.at(i)
+	}
+	m.state = resize(m.state, logHead+m.n*markLen, markedMost)
+	for i := range m.n {
+		put6(m.state[logHead+i*markLen:], times[i])
+	}
 }
 
 // spend records cost events as of now and reports whether they fit. If not, the log is
@@ -217,18 +238,17 @@ func (m *marked) seal() {
 	put4(m.state[4:], m.fill)
 }
 
-func (m *marked) peek(now limiter.Instant, a *limiter.Ask) limiter.Result {
-	r := answer(now, m.events, m.live, m.reset(now))
+func (m *marked) peek(r *limiter.Result, now limiter.Instant, a *limiter.Ask) {
+	pass(r, now, m.events, m.live, m.reset(now))
 	cost := claim(a)
 	switch {
 	case cost > m.events:
-		refuse(&r, a, limiter.Never)
+		refuse(r, a, limiter.Never)
 	case m.live+cost > m.events:
 		// As many marks as hold what is too much have to expire.
 		first := min(int(ceilDiv(m.live+cost-m.events, m.k)), m.n)
-		refuse(&r, a, micros(m.left(now, first-1)))
+		refuse(r, a, micros(m.left(now, first-1)))
 	}
-	return r
 }
 
 // left returns how many microseconds a mark still counts.

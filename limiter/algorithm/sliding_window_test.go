@@ -85,7 +85,8 @@ func (w *coverWalk) refund(l *limiter.Limit) {
 
 func (w *coverWalk) check(l *limiter.Limit) {
 	w.t.Helper()
-	m := readMarked(w.now, inner(w.now, w.state), l)
+	var m marked
+	m.read(w.now, inner(w.now, w.state), l)
 	if len(inner(w.now, w.state)) > markedMost {
 		w.t.Fatalf("a state of %d bytes", len(w.state))
 	}

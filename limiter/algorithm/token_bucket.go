@@ -2,6 +2,7 @@ package algorithm
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/weirhq/caddy-weir/limiter"
 )
@@ -46,23 +47,41 @@ func (tokenBucket) Check(l *limiter.Limit) error {
 		l.Events, l.Window, l.Max())
 }
 
-func (tokenBucket) Peek(now limiter.Instant, state []byte, a *limiter.Ask) limiter.Result {
-	b := readBucket(now, state, a.Limit)
-	return b.peek(now, a)
+func (tokenBucket) Peek(now limiter.Instant, state []byte, a *limiter.Ask) (r limiter.Result) {
+	var b bucket
+	b.read(now, state, a.Limit)
+	b.peek(&r, now, a)
+	return r
 }
 
-func (tokenBucket) Spend(now limiter.Instant, state []byte, a *limiter.Ask) ([]byte, limiter.Result) {
-	b := readBucket(now, state, a.Limit)
+func (tokenBucket) Spend(now limiter.Instant, state []byte, a *limiter.Ask) (_ []byte, r limiter.Result) {
+	var b bucket
+	b.read(now, state, a.Limit)
 	fits := b.take(claim(a))
 	state = b.write(now, state)
 	if fits {
 		return state, answer(now, b.burst, b.used, b.until(b.used))
 	}
-	return state, b.peek(now, a)
+	b.peek(&r, now, a)
+	return state, r
+}
+
+func (tokenBucket) take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte {
+	var b bucket
+	b.read(now, state, a.Limit)
+	if a.Cost <= 0 || b.used+a.Cost > b.burst {
+		b.peek(r, now, a)
+		return state
+	}
+	b.used += a.Cost
+	state = b.write(now, state)
+	pass(r, now, b.burst, b.used, b.until(b.used))
+	return state
 }
 
 func (tokenBucket) Adjust(now limiter.Instant, state []byte, c *limiter.Change) ([]byte, limiter.Result) {
-	b := readBucket(now, state, c.Limit)
+	var b bucket
+	b.read(now, state, c.Limit)
 	switch {
 	case c.Delta > 0:
 		b.take(min(c.Delta, b.burst))
@@ -78,7 +97,8 @@ func (tokenBucket) rebase(now limiter.Instant, state []byte, l *limiter.Limit) (
 	if len(state) != bucketLen || get7(state[1:]) <= int64(now) {
 		return state, false
 	}
-	b := readBucket(now, state, l)
+	var b bucket
+	b.read(now, state, l)
 	return b.write(now, state), true
 }
 
@@ -89,6 +109,9 @@ func Rate(l *limiter.Limit) (events, span int64) {
 	// A limit counts at most a billion events, so that after one step the divisions
 	// are short ones.
 	a, b := uint32(events), uint32(span%events)
+	if b == 0 { // as with most limits
+		return 1, span / events
+	}
 	for b != 0 {
 		a, b = b, a%b
 	}
@@ -104,12 +127,12 @@ type bucket struct {
 	busy         limiter.Instant
 }
 
-// readBucket reads a state as it is now. A bucket that is full is a fresh one.
-func readBucket(now limiter.Instant, state []byte, l *limiter.Limit) bucket {
-	b := bucket{burst: l.Max(), busy: now}
+// read makes b, which is zero, a state as it is now. A bucket that is full is a fresh one.
+func (b *bucket) read(now limiter.Instant, state []byte, l *limiter.Limit) {
+	b.burst, b.busy = l.Max(), now
 	b.events, b.span = Rate(l)
 	if len(state) != bucketLen || state[0] != version {
-		return b
+		return
 	}
 	at := limiter.Instant(get7(state[1:]))
 	busy := min(at-limiter.Instant(get5(state[15:])), now)
@@ -117,14 +140,15 @@ func readBucket(now limiter.Instant, state []byte, l *limiter.Limit) bucket {
 	part := min(get3(state[8:]), b.events-1)
 	used := min(get4(state[11:]), b.burst)
 	missing := used*b.span - part
-	if missing <= 0 || int64(now-at) >= ceilDiv(missing, b.events) {
-		return b
+	// What is missing is at most 2^53, so that a product that would be too large fills the bucket.
+	hi, back := bits.Mul64(uint64(now-at), uint64(b.events))
+	if missing <= 0 || hi > 0 || back >= uint64(missing) {
+		return
 	}
-	part += int64(now-at) * b.events
+	part += int64(back)
 	b.used = used - part/b.span
 	b.part = part % b.span
 	b.busy = busy
-	return b
 }
 
 // write lays the bucket down as it is now. One that is full leaves no state.
@@ -153,22 +177,24 @@ func (b *bucket) take(cost int64) bool {
 	return false
 }
 
-func (b *bucket) peek(now limiter.Instant, a *limiter.Ask) limiter.Result {
-	r := answer(now, b.burst, b.used, b.until(b.used))
+func (b *bucket) peek(r *limiter.Result, now limiter.Instant, a *limiter.Ask) {
+	pass(r, now, b.burst, b.used, b.until(b.used))
 	cost := claim(a)
 	switch {
 	case cost > b.burst:
-		refuse(&r, a, limiter.Never)
+		refuse(r, a, limiter.Never)
 	case b.used+cost > b.burst:
-		refuse(&r, a, micros(b.until(b.used+cost-b.burst)))
+		refuse(r, a, micros(b.until(b.used+cost-b.burst)))
 	}
-	return r
 }
 
 // until returns how many microseconds it takes until n more tokens have come back.
 func (b *bucket) until(n int64) int64 {
 	if n == 0 {
 		return 0
+	}
+	if b.events == 1 {
+		return n*b.span - b.part
 	}
 	return ceilDiv(n*b.span-b.part, b.events)
 }

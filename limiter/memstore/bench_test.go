@@ -95,6 +95,49 @@ func fill(tb testing.TB, s *Store, l *limiter.Limit, keys []string, cost int64) 
 	}
 }
 
+// BenchmarkFlood lets ten million keys come that nobody has seen, as from someone who invents
+// them, into a store of a million, while one request in ten thousand comes from a client that
+// is at its limit. It reports how large the heap was at most, how many keys were held, how many of the
+// requests passed, and how many of that client's.
+func BenchmarkFlood(b *testing.B) {
+	const flood, most = 10_000_000, 1_000_000
+	l := &limiter.Limit{Zone: "api", Algorithm: limiter.SlidingWindow, Events: 100, Window: time.Hour}
+	for b.Loop() {
+		before := heap()
+		s := New(Options{MaxKeys: most})
+		fill(b, s, l, []string{"victim"}, 100)
+		asks, results := make([]limiter.Ask, 1), make([]limiter.Result, 1)
+		var passed, freed, largest, held int
+		var room [20]byte
+		for i := range flood {
+			key := string(strconv.AppendInt(room[:0], int64(i), 10))
+			if i%10_000 == 0 {
+				key = "victim"
+			}
+			asks[0] = limiter.Ask{Limit: l, Key: key, Cost: 1}
+			if err := s.Take(context.Background(), asks, results); err != nil {
+				b.Fatal(err)
+			}
+			switch {
+			case key == "victim" && results[0].Allowed:
+				freed++
+			case results[0].Allowed:
+				passed++
+			}
+			if i%1_000_000 == 999_999 {
+				s.Sweep(most)
+				held = max(held, s.Len())
+				largest = max(largest, int(heap()-before))
+			}
+		}
+		b.ReportMetric(float64(largest)/1e6, "MB")
+		b.ReportMetric(float64(held), "keys")
+		b.ReportMetric(float64(passed), "passed")
+		b.ReportMetric(float64(freed), "victim-freed")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
 // Heap per key of a million keys, fresh ones and full ones of the default algorithm, which
 // have as many marks as there can be.
 func BenchmarkHeap(b *testing.B) {

@@ -23,8 +23,9 @@ func (s *Store) Release(_ context.Context, asks []limiter.Ask) error {
 		// The lease may stand among those of the keys that found no room.
 		for _, id := range [...]uint64{p.id, p.overflow} {
 			if at := p.shard.find(id); at != 0 {
-				state := algorithm.Release(p.alg, now, p.shard.state(at), a)
-				p.shard.keep(at, state, p.shard.entries.at(at).until)
+				e := p.shard.entries.at(at)
+				p.at = at
+				p.keep(e, algorithm.Release(p.alg, now, p.shard.state(e), a), true, e.until)
 			}
 		}
 		p.shard.Unlock()
@@ -58,12 +59,13 @@ func (s *Store) renew(p *place, a *limiter.Ask) {
 	if p.at == 0 {
 		return
 	}
-	state, held := algorithm.Renew(p.alg, now, sh.state(p.at), a)
-	until := sh.entries.at(p.at).until
+	e := sh.entries.at(p.at)
+	state, held := algorithm.Renew(p.alg, now, sh.state(e), a)
+	until := e.until
 	if held {
 		until = now.Add(a.Limit.Window)
 	}
-	sh.keep(p.at, state, until)
+	p.keep(e, state, true, until)
 }
 
 // Adjust applies changes, each in a step of its own. What is given back to a key that shares
@@ -92,9 +94,10 @@ func (s *Store) adjust(p *place, c *limiter.Change) {
 		p.at = sh.find(p.id)
 	}
 	if p.at != 0 {
-		sh.hold(p.at, now)
-		state, r := algorithm.Adjust(p.alg, now, sh.state(p.at), c)
-		sh.keep(p.at, state, now.Add(r.Reset))
+		e := sh.entries.at(p.at)
+		sh.hold(e, now)
+		state, r := algorithm.Adjust(p.alg, now, sh.state(e), c)
+		p.keep(e, state, true, now.Add(r.Reset))
 	}
 }
 
@@ -110,12 +113,4 @@ func (s *Store) Reset(_ context.Context, l *limiter.Limit, key string) error {
 		p.shard.remove(at)
 	}
 	return nil
-}
-
-// keep saves a state, or removes its entry if there is none.
-func (sh *shard) keep(n uint32, state []byte, until limiter.Instant) {
-	sh.save(n, state, until)
-	if len(state) == 0 {
-		sh.remove(n)
-	}
 }

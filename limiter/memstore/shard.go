@@ -1,39 +1,43 @@
 package memstore
 
 import (
-	"math/bits"
+	"encoding/binary"
 	"sync"
 
 	"github.com/weirhq/caddy-weir/limiter"
 )
 
-// shard is a hash table of entries, by linear hashing: there are as many chains as entries,
-// and each new entry splits one chain in two. So a table never has to be laid out anew, and
-// nobody waits while it grows. Entries hold no pointers and name each other by number;
-// number 0 is none. The lock guards all.
+// shard is a table of entries under a lock, which guards all of it. Entries hold no pointers
+// and are named by number; number 0 is none.
 type shard struct {
+	// What every decision looks at comes first, in one line of the processor's cache.
 	sync.Mutex
+	buckets list[bucket]
 	entries list[entry]
-	chains  list[uint32] // their heads, as many as entries
-	free    uint32       // head of the chain of unused entries
-	count   int
-	most    int
-	hand    uint32 // the entry that reclaim looks at next
-	zones   []int32
-	large   list[large] // states that do not fit into an entry
-	spare   uint32      // head of the chain of unused places in large, one more than the number
 
-	_ [64]byte // keeps the locks of neighbours out of each other's cache lines
+	more   list[bucket] // where buckets go on that are full
+	spare  uint32       // head of the chain of unused ones in more, as in a bucket
+	free   uint32       // head of the chain of unused entries
+	hand   uint32       // the entry that reclaim looks at next
+	unused uint32       // head of the chain of unused places in large, one more than the number
+	count  int
+	most   int
+	zones  []int32
+	large  list[large] // states that do not fit into an entry
+
+	_ [64]byte // up to the end of a line, so that neighbours share none
 }
+
+// smallMost is the length of the longest state that fits into an entry: a token bucket's.
+const smallMost = 20
 
 // entry holds one state.
 type entry struct {
-	id    uint64
+	id    uint64          // in an unused entry, the next of those
 	until limiter.Instant // from then on the state means nothing; 0 in an unused entry
-	next  uint32
-	zone  uint32
-	size  uint8 // of the state in small, or isLarge
-	small [22]byte
+	zone  [3]uint8        // its number: there are never as many as fit
+	size  uint8           // of the state in small, or isLarge
+	small [smallMost]byte
 }
 
 // isLarge marks an entry whose state lies in the shard's large ones, at the place that the
@@ -42,35 +46,8 @@ const isLarge = 255
 
 // large holds a state that does not fit into an entry.
 type large struct {
-	state []byte
-	spare uint32 // while it is unused: as in the shard
-}
-
-// find returns the entry of that id, or 0.
-func (sh *shard) find(id uint64) uint32 {
-	if sh.entries.size == 0 {
-		return 0
-	}
-	n := *sh.chain(id)
-	for n != 0 {
-		e := sh.entries.at(n)
-		if e.id == id {
-			break
-		}
-		n = e.next
-	}
-	return n
-}
-
-// chain returns the head of the chain of an id. Chains are told apart by the low bits of the
-// ids in them, by one bit more where a chain was split already.
-func (sh *shard) chain(id uint64) *uint32 {
-	last := sh.chains.size - 1
-	n := uint32(id) & (1<<bits.Len32(last) - 1)
-	if n > last {
-		n &= 1<<(bits.Len32(last)-1) - 1
-	}
-	return sh.chains.at(n)
+	state  []byte
+	unused uint32 // while it is unused itself: as in the shard
 }
 
 // insert makes an empty entry, which is not there yet. It stays until it is removed, since it
@@ -78,20 +55,24 @@ func (sh *shard) chain(id uint64) *uint32 {
 func (sh *shard) insert(id uint64, zone uint32, now limiter.Instant) uint32 {
 	if sh.entries.size == 0 {
 		sh.entries.push(entry{})
-		sh.chains.push(0)
+		sh.split()
 	}
 	// A little is swept with each new key, so that the table grows only with live ones.
 	sh.reclaim(now, sweepOnInsert)
 	n := sh.free
 	if n != 0 {
-		sh.free = sh.entries.at(n).next
+		sh.free = sh.entries.at(n).nextUnused()
 	} else {
-		n = sh.grow()
+		n = sh.entries.push(entry{})
+		if n > bucketLoad*sh.buckets.size {
+			sh.split()
+		}
 	}
 	sh.count++
-	chain := sh.chain(id)
-	*sh.entries.at(n) = entry{id: id, until: now + 1, next: *chain, zone: zone}
-	*chain = n
+	e := sh.entries.at(n)
+	*e = entry{id: id, until: now + 1}
+	e.setZone(zone)
+	sh.put(id, n)
 	for len(sh.zones) <= int(zone) {
 		sh.zones = append(sh.zones, 0)
 	}
@@ -99,42 +80,18 @@ func (sh *shard) insert(id uint64, zone uint32, now limiter.Instant) uint32 {
 	return n
 }
 
-// grow adds an unused entry, and a chain, to which it moves what belongs there from the one
-// chain that is split.
-func (sh *shard) grow() uint32 {
-	added := sh.entries.push(entry{})
-	sh.chains.push(0)
-	split := added - 1<<(bits.Len32(added)-1)
-	link, moved := sh.chains.at(split), sh.chains.at(added)
-	for *link != 0 {
-		n := *link
-		e := sh.entries.at(n)
-		if head := sh.chain(e.id); head != moved {
-			link = &e.next
-			continue
-		}
-		*link = e.next
-		e.next, *moved = *moved, n
-	}
-	return added
-}
-
 // remove frees an entry.
 func (sh *shard) remove(n uint32) {
 	e := sh.entries.at(n)
-	link := sh.chain(e.id)
-	for *link != n {
-		link = &sh.entries.at(*link).next
-	}
-	*link = e.next
+	sh.drop(e.id, n)
 	if e.size == isLarge {
 		at := e.largeAt()
-		*sh.large.at(at) = large{spare: sh.spare}
-		sh.spare = at + 1
+		*sh.large.at(at) = large{unused: sh.unused}
+		sh.unused = at + 1
 	}
-	sh.zones[e.zone]--
+	sh.zones[e.zoneNumber()]--
 	sh.count--
-	*e = entry{next: sh.free}
+	*e = entry{id: uint64(sh.free)}
 	sh.free = n
 }
 
@@ -169,8 +126,7 @@ func (sh *shard) reclaim(now limiter.Instant, few int) (removed int) {
 
 // hold keeps an entry from being reclaimed at now. If it is over it is empty afterwards, its
 // room kept.
-func (sh *shard) hold(n uint32, now limiter.Instant) {
-	e := sh.entries.at(n)
+func (sh *shard) hold(e *entry, now limiter.Instant) {
 	if e.until > now {
 		return
 	}
@@ -183,12 +139,8 @@ func (sh *shard) hold(n uint32, now limiter.Instant) {
 	}
 }
 
-// state returns the state of an entry, in its room, and an empty one of entry 0.
-func (sh *shard) state(n uint32) []byte {
-	if n == 0 {
-		return nil
-	}
-	e := sh.entries.at(n)
+// state returns the state of an entry, in its room.
+func (sh *shard) state(e *entry) []byte {
 	if e.size == isLarge {
 		return sh.large.at(e.largeAt()).state
 	}
@@ -196,14 +148,15 @@ func (sh *shard) state(n uint32) []byte {
 }
 
 // save keeps a state that was made from state's, in its room or not. An empty one is over.
-func (sh *shard) save(n uint32, state []byte, until limiter.Instant) {
-	e := sh.entries.at(n)
+func (sh *shard) save(e *entry, state []byte, until limiter.Instant) {
 	e.until = until
 	switch {
 	case e.size == isLarge:
 		sh.large.at(e.largeAt()).state = state
 	case len(state) <= len(e.small):
-		copy(e.small[:], state) // onto itself, mostly
+		if len(state) > 0 && &state[0] != &e.small[0] {
+			copy(e.small[:], state)
+		}
 		e.size = uint8(len(state))
 	default:
 		e.size = isLarge
@@ -213,23 +166,24 @@ func (sh *shard) save(n uint32, state []byte, until limiter.Instant) {
 
 // saveLarge finds a place for a large state.
 func (sh *shard) saveLarge(state []byte) uint32 {
-	if sh.spare == 0 {
+	if sh.unused == 0 {
 		return sh.large.push(large{state: state})
 	}
-	at := sh.spare - 1
+	at := sh.unused - 1
 	l := sh.large.at(at)
-	sh.spare = l.spare
+	sh.unused = l.unused
 	*l = large{state: state}
 	return at
 }
 
-// empty reports whether an entry holds no state.
-func (sh *shard) empty(n uint32) bool { return len(sh.state(n)) == 0 }
+func (e *entry) nextUnused() uint32 { return uint32(e.id) }
 
-func (e *entry) largeAt() uint32 {
-	return uint32(e.small[0]) | uint32(e.small[1])<<8 | uint32(e.small[2])<<16 | uint32(e.small[3])<<24
+func (e *entry) zoneNumber() uint32 {
+	return uint32(e.zone[0]) | uint32(e.zone[1])<<8 | uint32(e.zone[2])<<16
 }
 
-func (e *entry) setLargeAt(at uint32) {
-	e.small = [22]byte{byte(at), byte(at >> 8), byte(at >> 16), byte(at >> 24)}
-}
+func (e *entry) setZone(n uint32) { e.zone = [3]byte{byte(n), byte(n >> 8), byte(n >> 16)} }
+
+func (e *entry) largeAt() uint32 { return binary.LittleEndian.Uint32(e.small[:]) }
+
+func (e *entry) setLargeAt(at uint32) { binary.LittleEndian.PutUint32(e.small[:], at) }

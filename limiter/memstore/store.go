@@ -101,6 +101,9 @@ const fewAsks = 8
 
 // Take answers all asks in one step. See [limiter.Store].
 func (s *Store) Take(_ context.Context, asks []limiter.Ask, results []limiter.Result) error {
+	if len(asks) == 1 {
+		return s.takeOne(&asks[0], &results[0])
+	}
 	var few [fewAsks]place
 	places := few[:]
 	if len(asks) > fewAsks {
@@ -123,7 +126,7 @@ func (s *Store) Take(_ context.Context, asks []limiter.Ask, results []limiter.Re
 	for i := range asks {
 		a, p := &asks[i], &places[i]
 		s.reserve(p, a, now)
-		results[i] = algorithm.Peek(p.alg, now, p.shard.state(p.at), a)
+		results[i] = algorithm.Peek(p.alg, now, p.state(), a)
 		if !results[i].Allowed && !a.Limit.Shadow {
 			allowed = false
 		}
@@ -134,38 +137,72 @@ func (s *Store) Take(_ context.Context, asks []limiter.Ask, results []limiter.Re
 	return nil
 }
 
+// takeOne is Take of an ask that is asked alone: its state is read but once.
+func (s *Store) takeOne(a *limiter.Ask, r *limiter.Result) error {
+	var p place
+	if _, err := s.locate(&p, a.Limit, a.Key); err != nil {
+		return err
+	}
+	sh := p.shard
+	sh.Lock()
+	defer sh.Unlock()
+	now := s.now()
+	s.reserve(&p, a, now)
+	if p.at == 0 {
+		*r = algorithm.Peek(p.alg, now, nil, a)
+		return nil
+	}
+	e := sh.entries.at(p.at)
+	state, changed := algorithm.Take(r, p.alg, now, sh.state(e), a)
+	p.keep(e, state, changed, now.Add(r.Reset))
+	return nil
+}
+
 // settle does to a state what became of its ask.
 func settle(p *place, a *limiter.Ask, r *limiter.Result, now limiter.Instant, allowed bool) {
 	if p.at == 0 {
 		return
 	}
-	sh := p.shard
-	changed := false
-	var state []byte
+	e := p.shard.entries.at(p.at)
+	state, changed := p.shard.state(e), false
 	switch {
 	case !r.Allowed:
-		state, *r, changed = algorithm.Refuse(p.alg, now, sh.state(p.at), a, *r)
+		state, *r, changed = algorithm.Refuse(p.alg, now, state, a, *r)
 	case allowed && a.Cost > 0:
-		state, *r = algorithm.Spend(p.alg, now, sh.state(p.at), a)
+		state, *r = algorithm.Spend(p.alg, now, state, a)
 		changed = true
 	}
+	p.keep(e, state, changed, now.Add(r.Reset))
+}
+
+// keep saves a state that changed, and removes an entry that holds none.
+func (p *place) keep(e *entry, state []byte, changed bool, until limiter.Instant) {
 	if changed {
-		sh.save(p.at, state, now.Add(r.Reset))
+		p.shard.save(e, state, until)
 	}
-	if sh.empty(p.at) {
-		sh.remove(p.at)
+	if len(state) == 0 {
+		p.shard.remove(p.at)
 	}
+}
+
+// state returns the state, an empty one if there is no entry.
+func (p *place) state() []byte {
+	if p.at == 0 {
+		return nil
+	}
+	return p.shard.state(p.shard.entries.at(p.at))
 }
 
 // locate fills a place, all but the entry, and returns its shard's number.
 func (s *Store) locate(p *place, l *limiter.Limit, key string) (int, error) {
-	p.alg = algorithm.Of(l.Algorithm)
-	if p.alg == nil {
+	number := algorithm.Number(l.Algorithm)
+	if number < 0 {
 		return 0, fmt.Errorf("zone %q: no algorithm %q", l.Zone, l.Algorithm)
 	}
+	p.alg = algorithm.All[number]
 	// The shard depends on the key alone, so that all limits of a key share a lock.
 	k := maphash.String(s.seed, key)
-	limit := maphash.String(s.seed, l.Zone) ^ bits.RotateLeft64(maphash.String(s.seed, l.Algorithm)+uint64(l.Index), 31)
+	limit := maphash.String(s.seed, l.Zone) ^ (uint64(l.Index)<<3 | uint64(number))
 	p.id = mix(k, limit)
 	p.overflow = mix(^uint64(0), limit)
 	n := k & s.mask
@@ -191,7 +228,7 @@ func (s *Store) reserve(p *place, a *limiter.Ask, now limiter.Instant) {
 	}
 	switch {
 	case p.at != 0:
-		sh.hold(p.at, now)
+		sh.hold(sh.entries.at(p.at), now)
 	case a.Cost > 0:
 		p.at = sh.insert(p.id, s.zones.number(a.Limit.Zone), now)
 	}

@@ -1,6 +1,10 @@
 package memstore
 
-import "sync"
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+)
 
 // sweeper remembers where the next sweep goes on.
 type sweeper struct {
@@ -42,8 +46,8 @@ func (s *Store) Sweep(entries int) (removed int) {
 
 // release gives the memory of an empty shard back, which a flood of keys may have left.
 func (sh *shard) release() {
-	sh.entries, sh.chains, sh.large = list[entry]{}, list[uint32]{}, list[large]{}
-	sh.free, sh.spare, sh.hand = 0, 0, 0
+	sh.buckets, sh.more, sh.entries, sh.large = list[bucket]{}, list[bucket]{}, list[entry]{}, list[large]{}
+	sh.spare, sh.free, sh.unused, sh.hand = 0, 0, 0, 0
 }
 
 // Len returns how many keys are held, each counted once for each of its limits; some of
@@ -77,38 +81,55 @@ func (s *Store) Keys() map[string]int {
 	return keys
 }
 
-// zones numbers the names of zones.
+// zones numbers the names of zones, once a key of theirs is held. Every new key asks for
+// a number, so that a name that is known is looked up without a lock.
 type zones struct {
-	mu      sync.RWMutex
+	known atomic.Pointer[zoneNames]
+	mu    sync.Mutex // held to add a name
+}
+
+// zoneNames never change.
+type zoneNames struct {
 	numbers map[string]uint32
 	names   []string
 }
 
 // number returns a zone's number.
 func (z *zones) number(name string) uint32 {
-	z.mu.RLock()
-	n, ok := z.numbers[name]
-	z.mu.RUnlock()
+	if known := z.known.Load(); known != nil {
+		if n, ok := known.numbers[name]; ok {
+			return n
+		}
+	}
+	return z.add(name)
+}
+
+func (z *zones) add(name string) uint32 {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	var next zoneNames
+	if known := z.known.Load(); known != nil {
+		next = *known
+	}
+	n, ok := next.numbers[name]
 	if ok {
 		return n
 	}
-	z.mu.Lock()
-	defer z.mu.Unlock()
-	if n, ok := z.numbers[name]; ok {
-		return n
+	next.numbers = maps.Clone(next.numbers)
+	if next.numbers == nil {
+		next.numbers = make(map[string]uint32)
 	}
-	if z.numbers == nil {
-		z.numbers = make(map[string]uint32)
-	}
-	n = uint32(len(z.names))
-	z.numbers[name] = n
-	z.names = append(z.names, name)
+	n = uint32(len(next.names))
+	next.numbers[name] = n
+	next.names = append(next.names[:n:n], name)
+	z.known.Store(&next)
 	return n
 }
 
 // all returns the names by number.
 func (z *zones) all() []string {
-	z.mu.RLock()
-	defer z.mu.RUnlock()
-	return z.names[:len(z.names):len(z.names)]
+	if known := z.known.Load(); known != nil {
+		return known.names
+	}
+	return nil
 }
