@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -37,6 +38,17 @@ type Keeper struct {
 	wait waits
 	// bounds of the list; smaller in tests.
 	bounds bounds
+
+	mu   sync.Mutex
+	last seen // by whoever watched last
+}
+
+// seen is a list as it was seen last. A watch begins with what the one before it saw: a server that
+// lost the list while a configuration took the place of another is given it back too.
+type seen struct {
+	content blocklist.Content
+	born    string // tells of what list content is
+	known   bool   // whether content was ever read
 }
 
 type bounds struct{ rules, bans, records int }

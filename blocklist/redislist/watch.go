@@ -34,7 +34,14 @@ const sweepEvery = time.Minute
 // Watch implements [blocklist.Keeper]. A server that lost the whole list is given back the last one
 // that was seen here: a restart without a disk must not open all doors.
 func (k *Keeper) Watch(ctx context.Context, changed func(blocklist.Content), trouble func(error)) error {
-	w := &watch{Keeper: k, changed: changed, trouble: trouble, swept: time.Now()}
+	k.mu.Lock()
+	w := &watch{Keeper: k, changed: changed, trouble: trouble, seen: k.last, swept: time.Now()}
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		k.last = w.seen
+		k.mu.Unlock()
+	}()
 	for wait := k.wait.retry; ; {
 		before := w.known
 		err := w.session(ctx)
@@ -63,13 +70,11 @@ type watch struct {
 
 	changed func(blocklist.Content)
 	trouble func(error)
-	content blocklist.Content
-	born    string // of the list that content is of
-	known   bool   // whether content was ever read
-	heard   bool   // whether the session got as far as a subscription
-	bad     bool   // whether trouble was told
-	unread  error  // what of content cannot be read
-	swept   time.Time
+	seen
+	heard  bool  // whether the session got as far as a subscription
+	bad    bool  // whether trouble was told
+	unread error // what of content cannot be read
+	swept  time.Time
 }
 
 func (w *watch) tell(err error) {
@@ -204,15 +209,6 @@ func (w *watch) doubt(ctx context.Context) error {
 	return w.read(ctx)
 }
 
-// lost reports whether the server has lost the list, and perhaps begun another since. A list that
-// has come further than ours was given back by somebody else.
-func (w *watch) lost(s state) bool {
-	if !w.known || w.content.Version == 0 || s.version > w.content.Version {
-		return false
-	}
-	return s.version == 0 || w.born != "" && s.born != w.born
-}
-
 func (w *watch) set(c blocklist.Content) {
 	w.content, w.known = c, true
 	w.changed(c)
@@ -234,71 +230,6 @@ func (w *watch) read(ctx context.Context) error {
 	w.set(content)
 	w.tell(err)
 	return nil
-}
-
-// restore gives the list back to a server that lost it, unless somebody else was first. What was
-// made there since then, which is there, stays. It reports false if there is nothing to give.
-func (w *watch) restore(ctx context.Context, there blocklist.Content, s state) (given bool, err error) {
-	ours := w.content.Sweep(w.now())
-	g := gift{wanted: strconv.FormatUint(s.version, 10), to: strconv.FormatUint(ours.Version+1, 10)}
-	g.change = blocklist.Change{By: "restore", Why: "the server had lost the list", At: w.now()}
-	if !s.moded && ours.Mode != blocklist.Enforce {
-		g.change.Mode = &ours.Mode
-	}
-	for _, r := range ours.Rules {
-		if there.Text("rule", r.Name) != "" {
-			continue
-		}
-		if g.change.Put = append(g.change.Put, *r); len(g.change.Put) == blocklist.MaxChange {
-			if err := w.give(ctx, &g); err != nil {
-				return false, err
-			}
-		}
-	}
-	if len(g.change.Put) > 0 {
-		if err := w.give(ctx, &g); err != nil {
-			return false, err
-		}
-	}
-	for b := range ours.Bans.All() {
-		if there.Bans.Get(b.ID()) != nil {
-			continue
-		}
-		if g.change.Ban = append(g.change.Ban, *b); len(g.change.Ban) == blocklist.MaxChange {
-			if err := w.give(ctx, &g); err != nil {
-				return false, err
-			}
-		}
-	}
-	if len(g.change.Ban) > 0 || g.change.Mode != nil {
-		if err := w.give(ctx, &g); err != nil {
-			return false, err
-		}
-	}
-	if g.to != "" {
-		return false, nil
-	}
-	return true, w.read(ctx)
-}
-
-// A gift is the next part of what is given back. The first asks that the list has the version
-// wanted, and leads to another; then both are empty.
-type gift struct {
-	change     blocklist.Change
-	wanted, to string
-}
-
-// give makes one part of what is restored.
-func (w *watch) give(ctx context.Context, g *gift) error {
-	c := &g.change
-	c.Auto = len(c.Put) == 0 && c.Mode == nil
-	_, err := w.change(ctx, *c, g.wanted, g.to)
-	g.wanted, g.to = "", ""
-	c.Put, c.Ban, c.Mode = nil, nil, nil
-	if errors.Is(err, errAgain) {
-		return fmt.Errorf("%w: redis: %w", limiter.ErrUnavailable, err) // and the next session reads what is there
-	}
-	return err
 }
 
 // Unreadable is what is wrong with single rules and bans of a list, which is otherwise read.
