@@ -16,6 +16,10 @@ import (
 const (
 	eventExceeded = "rate_limit_exceeded"
 	eventRuleHit  = "block.rule_hit"
+	eventDown     = "store.down"
+	eventUp       = "store.up"
+	eventBanBegun = "ban.begun"
+	eventStale    = "blocklist.stale"
 )
 
 // maxEvents is how many events wait for their handlers at most. What comes while that
@@ -27,9 +31,20 @@ const maxEvents = 256
 //
 //   - rate_limit_exceeded for each refused request, with zone (of several the blamed one), wait (a
 //     duration; -1 if no waiting helps), remote_ip (the peer) and client_ip (what trusted proxies say)
+//
 //   - block.rule_hit for the first request in a second that a rule refuses and every
 //     thousandth after it, with rule, remote_ip, client_ip and skipped, the number of
 //     hits passed over since the last event
+//
+//   - store.down when an outage of the store begins, with error, and store.up when it has ended, with
+//     outage, how long the store was away (a duration)
+//
+//   - ban.begun for each ban that a zone of this node makes, with zone, scope, ban (what its
+//     key is called), reason, count (how many of this key so far), length, until, and client_ip, host
+//     and path of the last request that counted, as far as they are known
+//
+//   - blocklist.stale when the shared block list could not be read for a minute, with list (where it
+//     is kept), age (a duration: how old the list in force is) and error
 //
 // Dry runs emit nothing. While nobody subscribes nothing is done.
 type Events struct {
@@ -108,17 +123,36 @@ func (e *Events) Observe(o Outcome) {
 		e.emit(eventExceeded, o, map[string]any{"zone": o.Zone.Name, "wait": wait})
 	case o.Rule != nil && e.app.ShouldEmit(eventRuleHit):
 		if skipped, ok := o.Rule.events.pick(time.Now()); ok {
-			e.emit(eventRuleHit, o, map[string]any{"rule": o.Rule.Name, "skipped": skipped})
+			e.emit(eventRuleHit, o, map[string]any{"rule": o.ruleName(), "skipped": skipped})
 		}
 	}
 }
 
-// emit queues an event unless the queue is full.
+// StoreDown queues the event of an outage that has begun, if anybody listens.
+func (e *Events) StoreDown(err error) {
+	if e.ready.Load() && e.app.ShouldEmit(eventDown) {
+		e.enqueue(eventDown, map[string]any{"error": err.Error()})
+	}
+}
+
+// StoreUp queues the event of an outage that has ended, if anybody listens.
+func (e *Events) StoreUp(outage time.Duration) {
+	if e.ready.Load() && e.app.ShouldEmit(eventUp) {
+		e.enqueue(eventUp, map[string]any{"outage": outage})
+	}
+}
+
+// emit queues the event of an outcome.
 func (e *Events) emit(name string, o Outcome, data map[string]any) {
 	if o.Request != nil {
 		data["remote_ip"] = remoteIP(o.Request)
 		data["client_ip"] = clientIP(o.Request)
 	}
+	e.enqueue(name, data)
+}
+
+// enqueue queues an event unless the queue is full.
+func (e *Events) enqueue(name string, data map[string]any) {
 	select {
 	case e.queue <- event{name, data}:
 	default:

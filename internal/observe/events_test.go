@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -265,5 +266,29 @@ func TestKindWords(t *testing.T) {
 	want := strings.Fields("allowed refused dry_refused exempt store_error aborted tarpitted marked dry_marked")
 	if !slices.Equal(words, want) {
 		t.Errorf("got %q, want %q", words, want)
+	}
+}
+
+// An outage has an event at both its ends.
+func TestEventsOfStore(t *testing.T) {
+	events := start(t, eventDown, eventUp)
+	events.StoreDown(errors.New("refused"))
+	events.StoreUp(time.Minute)
+	for _, want := range []struct {
+		name string
+		data map[string]any
+	}{
+		{"store.down", map[string]any{"error": "refused"}},
+		{"store.up", map[string]any{"outage": time.Minute}},
+	} {
+		if e := next(t); e.Name() != want.name || !maps.Equal(e.Data, want.data) {
+			t.Errorf("got %s %v, want %s %v", e.Name(), e.Data, want.name, want.data)
+		}
+	}
+	nobody := start(t)
+	nobody.StoreDown(errors.New("refused"))
+	nobody.StoreUp(time.Minute)
+	if n := len(nobody.queue); n > 0 {
+		t.Errorf("%d events wait that nobody wants", n)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// keyCollector reports how many keys the stores hold by zone. It asks when it is asked.
+// keyCollector reports how many keys the stores hold by zone, or how many bans there are. It asks
+// when it is asked.
 type keyCollector struct {
 	desc *prometheus.Desc
 
@@ -17,10 +18,9 @@ type keyCollector struct {
 
 type keySource struct{ count func() iter.Seq2[string, int] }
 
-func newKeyCollector() *keyCollector {
+func newKeyCollector(name, help string) *keyCollector {
 	return &keyCollector{
-		desc: prometheus.NewDesc("caddy_weir_keys",
-			"Keys that are held in memory.", []string{"zone"}, nil),
+		desc:    prometheus.NewDesc(name, help, []string{"zone"}, nil),
 		sources: make(map[*keySource]struct{}),
 	}
 }
@@ -29,7 +29,16 @@ func newKeyCollector() *keyCollector {
 // called. count runs at each scrape and must be safe to call from any goroutine.
 // Zones that several counts yield are added up.
 func CountKeys(count func() iter.Seq2[string, int]) (stop func()) {
-	k, s := collected.keys, &keySource{count: count}
+	return collected.keys.count(count)
+}
+
+// CountBans is CountKeys for the bans that are in force.
+func CountBans(count func() iter.Seq2[string, int]) (stop func()) {
+	return collected.bansActive.count(count)
+}
+
+func (k *keyCollector) count(count func() iter.Seq2[string, int]) (stop func()) {
+	s := &keySource{count: count}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.sources[s] = struct{}{}

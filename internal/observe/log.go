@@ -20,8 +20,10 @@ import (
 type Log struct {
 	logger *zap.Logger
 
-	mu        sync.Mutex
-	downSince time.Time // zero while the store is up
+	// Calls of the store that failed, without being an outage, are logged once a minute.
+	mu       sync.Mutex
+	failedAt time.Time
+	failures int64 // since then
 }
 
 // NewLog returns an observer that writes to logger.
@@ -29,7 +31,7 @@ func NewLog(logger *zap.Logger) *Log { return &Log{logger: logger} }
 
 // Observe logs what was refused or would have been, at level info.
 func (l *Log) Observe(o Outcome) {
-	if !o.Kind.refuses() && o.Kind != DryRefused {
+	if !o.Kind.refuses() && !o.Kind.dry() {
 		return
 	}
 	s := o.subject()
@@ -49,28 +51,38 @@ func (l *Log) Observe(o Outcome) {
 	}
 }
 
-// Store logs that the store cannot be reached, or that it can again, each once however
-// many goroutines tell of it. It fits [layer.Fallback].
-func (l *Log) Store(down bool, err error) {
+// StoreDown logs that an outage of the store has begun.
+func (l *Log) StoreDown(err error) { l.logger.Warn("store unavailable", zap.Error(err)) }
+
+// StoreUp logs that an outage has ended, and how long the store was away.
+func (l *Log) StoreUp(outage time.Duration) {
+	l.logger.Info("store available again", zap.Duration("outage", outage))
+}
+
+// failedInterval is the shortest time between two lines about calls that failed.
+const failedInterval = time.Minute
+
+// StoreFailed logs that a call of the store failed for a reason that lies in its key or its
+// command: once a minute, with the number of those passed over.
+func (l *Log) StoreFailed(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if down == !l.downSince.IsZero() {
-		return
+	l.failures++
+	if now := time.Now(); l.failedAt.IsZero() || now.Sub(l.failedAt) >= failedInterval {
+		l.logger.Warn("store call failed", zap.Error(err), zap.Int64("suppressed", l.failures-1))
+		l.failedAt, l.failures = now, 0
 	}
-	if down {
-		l.downSince = time.Now()
-		l.logger.Warn("store unavailable", zap.Error(err))
-		return
-	}
-	l.logger.Info("store available again", zap.Duration("outage", time.Since(l.downSince)))
-	l.downSince = time.Time{}
 }
 
 // message says what happened, and of a dry run what would have: whoever reads it in the
 // middle of the night must not take the one for the other.
 func (o *Outcome) message() string {
-	dry := o.Kind == DryRefused
+	dry := o.Kind.dry()
 	switch {
+	case o.Kind == Banned:
+		return "banned client refused"
+	case o.Kind == DryBanned:
+		return "banned client would be refused"
 	case o.Rule != nil && dry:
 		return "request would be blocked"
 	case o.Rule != nil:
@@ -88,7 +100,7 @@ func (o *Outcome) fields() []zap.Field {
 		fields = append(fields, zap.String("zone", o.Zone.Name))
 	}
 	if o.Rule != nil {
-		fields = append(fields, zap.String("rule", o.Rule.Name))
+		fields = append(fields, zap.String("rule", o.ruleName()))
 	}
 	if o.Limit != nil {
 		fields = append(fields,
@@ -102,8 +114,11 @@ func (o *Outcome) fields() []zap.Field {
 			fields = append(fields, zap.Duration("wait", o.Result.Wait))
 		}
 	}
+	if o.Kind == Banned || o.Kind == DryBanned {
+		fields = append(fields, zap.Duration("wait", o.Result.Wait))
+	}
 	switch o.Kind {
-	case DryRefused:
+	case DryRefused, DryBanned:
 		fields = append(fields, zap.Bool("dry_run", true))
 	case Aborted, Tarpitted:
 		fields = append(fields, zap.Stringer("outcome", o.Kind))

@@ -208,27 +208,32 @@ func TestLogStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zapcore.InfoLevel)
 		l := NewLog(zap.New(core))
-		l.Store(false, nil)
+		l.StoreDown(errors.New("refused"))
+		l.StoreUp(time.Minute)
 		var wg sync.WaitGroup
 		for range 8 {
-			wg.Go(func() { l.Store(true, errors.New("refused")) })
+			wg.Go(func() { l.StoreFailed(errors.New("wrong type")) })
 		}
 		wg.Wait()
-		<-time.After(time.Minute)
-		l.Store(false, nil)
-		l.Store(false, nil)
-		l.Store(true, errors.New("again"))
+		<-time.After(failedInterval)
+		l.StoreFailed(errors.New("wrong type"))
+		l.StoreFailed(errors.New("wrong type"))
 
 		var got []string
 		for _, line := range lines.All() {
 			got = append(got, line.Level.String()+" "+line.Message)
 		}
-		want := []string{"warn store unavailable", "info store available again", "warn store unavailable"}
+		want := []string{"warn store unavailable", "info store available again", "warn store call failed", "warn store call failed"}
 		if !slices.Equal(got, want) {
 			t.Fatalf("got  %q\nwant %q", got, want)
 		}
 		if outage := lines.All()[1].ContextMap()["outage"]; outage != time.Minute {
 			t.Errorf("outage of %v, want a minute", outage)
+		}
+		for i, want := range []int64{0, 7} {
+			if n := lines.All()[2+i].ContextMap()["suppressed"]; n != want {
+				t.Errorf("line %d: %v suppressed, want %d", i, n, want)
+			}
 		}
 	})
 }

@@ -14,10 +14,15 @@ import (
 var collected = struct {
 	requests   *prometheus.CounterVec
 	blocks     *prometheus.CounterVec
+	bans       *prometheus.CounterVec
 	decisions  *prometheus.HistogramVec
 	storeCalls *prometheus.CounterVec
+	cached     *prometheus.CounterVec
+	breakers   *prometheus.GaugeVec
 	rules      *prometheus.GaugeVec
 	keys       *keyCollector
+	bansActive *keyCollector
+	listAge    *ageCollector
 }{
 	requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "caddy_weir_requests_total",
@@ -27,6 +32,10 @@ var collected = struct {
 		Name: "caddy_weir_block_requests_total",
 		Help: "Requests that a block rule matched.",
 	}, []string{"rule", "outcome"}),
+	bans: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "caddy_weir_bans_total",
+		Help: "Bans that zones of this instance made.",
+	}, []string{"zone", "outcome"}),
 	decisions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "caddy_weir_decision_seconds",
 		Help: "How long the store took to decide about a request.",
@@ -37,19 +46,29 @@ var collected = struct {
 		Name: "caddy_weir_store_calls_total",
 		Help: "Calls of the store by their result.",
 	}, []string{"store", "result"}),
+	cached: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "caddy_weir_cached_refusals_total",
+		Help: "Requests that were refused from memory, without a call of the store.",
+	}, []string{"store"}),
+	breakers: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "caddy_weir_breaker_state",
+		Help: "Whether calls reach the store: 0 yes (closed), 1 on trial (half-open), 2 no (open).",
+	}, []string{"store"}),
 	rules: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "caddy_weir_rules",
 		Help: "Block rules in force by where they come from.",
 	}, []string{"source"}),
-	keys: newKeyCollector(),
+	keys:       newKeyCollector("caddy_weir_keys", "Keys that are held in memory."),
+	bansActive: newKeyCollector("caddy_weir_bans_active", "Bans in force by the zone that made them."),
+	listAge:    newAgeCollector(),
 }
 
 // Register makes the metrics part of a configuration's registry. That they are already
 // is no error.
 func Register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
-		collected.requests, collected.blocks, collected.decisions,
-		collected.storeCalls, collected.rules, collected.keys,
+		collected.requests, collected.blocks, collected.bans, collected.decisions,
+		collected.storeCalls, collected.cached, collected.breakers, collected.rules, collected.keys, collected.bansActive, collected.listAge,
 	} {
 		var already prometheus.AlreadyRegisteredError
 		if err := registry.Register(c); err != nil && !errors.As(err, &already) {

@@ -60,7 +60,10 @@ func TestMetricNames(t *testing.T) {
 	reg := registry(t)
 	NewZone("api")
 	NewRule("scrapers")
+	NewBans("api")
 	Watch("memory")
+	WatchBreaker("memory")
+	CountCached("memory")
 	defer AddRules("config", 1)()
 	defer CountKeys(func() iter.Seq2[string, int] { return maps.All(map[string]int{"api": 1}) })()
 
@@ -248,6 +251,39 @@ func TestWatch(t *testing.T) {
 		if got := value(t, reg, "caddy_weir_decision_seconds", "store=watched"); got != decisions+1 {
 			t.Errorf("%s: %v decisions, want %v", result, got, decisions+1)
 		}
+	}
+}
+
+// TestWatchBreaker: of several breakers the worst one shows.
+func TestWatchBreaker(t *testing.T) {
+	reg := registry(t)
+	first, second := WatchBreaker("broken"), WatchBreaker("broken")
+	for _, step := range []struct {
+		tell  func(layer.BreakerState)
+		state layer.BreakerState
+		want  float64
+	}{
+		{first, layer.Open, 2},
+		{second, layer.HalfOpen, 2},
+		{first, layer.HalfOpen, 1},
+		{second, layer.Open, 2},
+		{second, layer.Closed, 1},
+		{first, layer.Closed, 0},
+	} {
+		step.tell(step.state)
+		if got := value(t, reg, "caddy_weir_breaker_state", "store=broken"); got != step.want {
+			t.Errorf("state %v, want %v", got, step.want)
+		}
+	}
+}
+
+func TestCountCached(t *testing.T) {
+	reg := registry(t)
+	hit := CountCached("hit")
+	hit()
+	hit()
+	if got := value(t, reg, "caddy_weir_cached_refusals_total", "store=hit"); got != 2 {
+		t.Errorf("%v refusals, want 2", got)
 	}
 }
 

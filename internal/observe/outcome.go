@@ -24,6 +24,8 @@ const (
 	Tarpitted              // got its refusal slowly
 	Marked                 // passed, with a rule's mark
 	DryMarked              // would have been marked, but the rule is a dry run
+	Banned                 // refused since its key is banned; no limit was asked
+	DryBanned              // would have been refused for that, but the ban is a dry run
 )
 
 // kinds holds each kind's word in metrics.
@@ -37,13 +39,18 @@ var kinds = [...]string{
 	Tarpitted:  "tarpitted",
 	Marked:     "marked",
 	DryMarked:  "dry_marked",
+	Banned:     "banned",
+	DryBanned:  "dry_banned",
 }
 
 // String returns the kind's word in metrics.
 func (k Kind) String() string { return kinds[k] }
 
 // refuses reports whether the request did not get what it asked for.
-func (k Kind) refuses() bool { return k == Refused || k == Aborted || k == Tarpitted }
+func (k Kind) refuses() bool { return k == Refused || k == Aborted || k == Tarpitted || k == Banned }
+
+// dry reports whether the request would not have got what it asked for, but for a dry run.
+func (k Kind) dry() bool { return k == DryRefused || k == DryBanned }
 
 // An Outcome is what one zone or one rule decided about a request. A request that
 // several zones look at has an outcome for each of them; zones that would have let
@@ -56,6 +63,9 @@ type Outcome struct {
 	Zone *Zone
 	// Rule is what decided; nil if a zone did.
 	Rule *Rule
+	// Name is the name of a rule of the shared list, of which Rule is only the origin: such names
+	// are made at run time, and there may be any number. Else empty.
+	Name string
 	// Limit and Result are the ask that was refused, or would have been; Limit is
 	// nil if there was none.
 	Limit  *limiter.Limit
@@ -94,8 +104,16 @@ type Zone struct {
 
 // NewZone returns what observers keep about the zone of that name.
 func NewZone(name string) *Zone {
-	counters := resolve(collected.requests, zoneLabels.fit(name), Allowed, Refused, DryRefused, Exempt, StoreError)
+	counters := resolve(collected.requests, zoneLabels.fit(name), Allowed, Refused, DryRefused, Exempt, StoreError, Banned, DryBanned)
 	return &Zone{Name: name, subject: subject{counters: counters}}
+}
+
+// ruleName returns the name of the rule that decided.
+func (o *Outcome) ruleName() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	return o.Rule.Name
 }
 
 // A Rule is what observers keep about a rule of the configuration. Only requests that it

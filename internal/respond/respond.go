@@ -30,6 +30,8 @@ type Refusal struct {
 	// Reason is one sentence more for a Message that is not given, if there is more to
 	// say than its status does. It is written as it stands, in JSON too: no quotes in it.
 	Reason string
+	// Plain leaves the site's error routes out: the client cannot read a page.
+	Plain bool
 	// Code takes the place of Status for gRPC calls. Default: ResourceExhausted.
 	Code Code
 	// Decision that refused the request; nil if no limit did.
@@ -66,9 +68,11 @@ func Refuse(w http.ResponseWriter, r *http.Request, f *Refusal) error {
 		endBody(w, r)
 		return nil
 	}
-	if handled := errorRoutes(r, f, message, after); handled != nil {
-		h["Cache-Control"] = []string{noStore}
-		return handled
+	if !f.Plain {
+		if handled := errorRoutes(r, f, message, after); handled != nil {
+			h["Cache-Control"] = []string{noStore}
+			return handled
+		}
 	}
 
 	buffer := buffers.Get().(*[]byte)

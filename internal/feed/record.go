@@ -1,0 +1,117 @@
+package feed
+
+import "time"
+
+// How long and how often things are let pass that are no abuse.
+const (
+	// graceSpan is for how long a new reader is one that subscribes, and graceFulls how
+	// many whole feeds that takes: readers look at the address, then add the feed, then
+	// fetch it.
+	graceSpan  = 10 * time.Second
+	graceFulls = 3
+	// sameSpan is for how long an equal request is the same one again, and sameMost how
+	// often: some readers send theirs three or four times at once.
+	sameSpan = 2 * time.Second
+	sameMost = 3
+	// headSpan is how long after a HEAD a GET belongs to it.
+	headSpan = 10 * time.Second
+	// refetchSpan is how often a reader that sends validators may leave them out: some do
+	// so every twelve hours, others every eight days. A tenth may be missing.
+	refetchSpan = 12 * time.Hour * 9 / 10
+)
+
+// A record is what is known of one reader of one feed.
+type record struct {
+	first, head, same, refetch time.Time // when; zero for never
+	served                     time.Time // the last answer of 200 or 304
+	told                       time.Time // the last notice
+	hash                       uint64    // of the request at same
+	sames                      uint8     // how often it came again
+	graces                     uint8
+	headCost                   int64
+	headClass                  Class
+
+	granted  uint64 // the version of which whole feeds were given for nothing, or paid
+	grants   uint16 // how many
+	complete uint64 // the version that was last received to its end
+	proper   bool   // whether it sent an honest validator since it last sent none
+	blunt    bool   // whether its validators spare nothing: the answer was whole all the same
+	refusals int    // since the last answer
+}
+
+// A grace is why a request costs nothing.
+type grace uint8
+
+const (
+	noGrace grace = iota
+	again         // the same request within a moment
+	joining       // a new reader
+	news          // a version that it has not yet
+	refetching
+	announced
+)
+
+// excuse says why a request may cost nothing, and notes that it was used.
+func (c *record) excuse(v *Visit, r *Request, rules *Rules, f *state) grace {
+	if v.other {
+		return noGrace
+	}
+	if v.hash == c.hash && r.Now.Sub(c.same) < sameSpan && c.sames < sameMost {
+		c.sames++
+		return again
+	}
+	c.hash, c.same, c.sames = v.hash, r.Now, 0
+	switch {
+	case v.head:
+		return noGrace
+	case v.class == Unconditional && c.graces < graceFulls && r.Now.Sub(c.first) < graceSpan:
+		c.graces++
+		return joining
+	case (v.class == Unconditional || v.proof == oldProof) && c.grant(v.version, r.Reader.people()):
+		return news
+	case v.class == Conditional:
+		return noGrace
+	case v.version != 0 && rules.Announce > 0 && r.Now.Sub(f.versions[0].since) < rules.Announce:
+		return announced
+	case v.proof == noProof && c.proper && r.Now.Sub(c.refetch) >= refetchSpan:
+		v.before, c.refetch = c.refetch, r.Now
+		return refetching
+	}
+	return noGrace
+}
+
+// grant takes one of the whole feeds of a version that are free, if there is one left.
+func (c *record) grant(version uint64, people uint16) bool {
+	switch {
+	case version == 0:
+		return false
+	case c.granted != version:
+		c.granted, c.grants = version, 1
+		return true
+	case c.grants < people:
+		c.grants++
+		return true
+	}
+	return false
+}
+
+// has reports whether the reader has had its whole feeds of a version.
+func (c *record) has(version uint64, people uint16) bool {
+	return version != 0 && c.granted == version && c.grants >= people
+}
+
+// giveBack undoes what an excuse noted.
+func (c *record) giveBack(v *Visit) {
+	switch v.grace {
+	case again:
+		c.sames--
+	case joining:
+		c.graces--
+	case news:
+		if c.granted == v.version && c.grants > 0 {
+			c.grants--
+		}
+	case refetching:
+		c.refetch = v.before
+	}
+}

@@ -1,0 +1,204 @@
+package feed
+
+import (
+	"testing"
+	"time"
+)
+
+// TestJoining: T04 and T07, three whole feeds are free while a reader subscribes, the fourth is
+// not; what was refused or not received does not count.
+func TestJoining(t *testing.T) {
+	d := newDesk(t)
+	for range 3 {
+		d.want(Unconditional, 0, 0, "new", "GET")
+		d.pass(3 * time.Second)
+	}
+	d.want(Unconditional, Full, Full, "new", "GET")
+	for range 2 {
+		v := d.book.Enter(d.request("refused", 1, "GET"), &d.rules)
+		d.book.Refused(&v, true)
+	}
+	for range 3 {
+		d.want(Unconditional, 0, 0, "refused", "GET")
+		d.pass(3 * time.Second)
+	}
+	d.want(Unconditional, Full, Full, "refused", "GET")
+}
+
+// TestAgain: T06, the same request three or four times in a second is one.
+func TestAgain(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	for range 2 {
+		d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", `"v1"`)
+		for range 3 {
+			d.pass(300 * time.Millisecond)
+			d.want(Conditional, 0, 0, "x", "GET", "If-None-Match", `"v1"`)
+		}
+		d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", `"v1"`)
+		d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", `"v1"`, "User-Agent", "another")
+		d.pass(time.Minute)
+	}
+	v := d.book.Enter(d.request("x", 1, "GET", "If-None-Match", `"v1"`), &d.rules)
+	d.book.Refused(&v, true)
+	d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", `"v1"`)
+}
+
+// TestHead: A18, HEAD then GET within ten seconds cost as much as one of them.
+func TestHead(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	d.want(Unconditional, Slight, Slight, "x", "HEAD")
+	d.pass(time.Second)
+	d.want(Unconditional, Full-Slight, Full-Slight, "x", "GET")
+	d.pass(3 * time.Second)
+	d.want(Unconditional, Full, Full, "x", "GET")
+	d.pass(time.Minute)
+	d.want(Unconditional, Slight, Slight, "x", "HEAD")
+	d.pass(11 * time.Second)
+	d.want(Unconditional, Full, Full, "x", "GET")
+	d.pass(time.Minute)
+	d.want(Conditional, Full, Full, "x", "HEAD", "If-None-Match", `"v1"`)
+	d.want(Conditional, 0, 0, "x", "GET", "If-None-Match", `"v1"`)
+}
+
+// TestNews: A5 and A13, each version is free once, or as often as there are people.
+func TestNews(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	d.want(Unconditional, Full, Full, "x", "GET")
+	d.pass(time.Minute)
+	d.publish(`"v2"`)
+	d.visit("somebody", "GET")
+	d.want(Unconditional, 0, 0, "x", "GET")
+	d.pass(time.Minute)
+	d.want(Unconditional, Full, Full, "x", "GET")
+	d.pass(time.Minute)
+	// T27: two in one office, one agent.
+	d.publish(`"v3"`)
+	d.visit("somebody", "GET")
+	for _, want := range []int64{0, 0, Full} {
+		q := d.request("x", 2, "GET")
+		v := d.book.Enter(q, &d.rules)
+		if v.Cost() != want {
+			t.Errorf("cost %d, want %d", v.Cost(), want)
+		}
+		d.answer(&v, q)
+		d.pass(time.Minute)
+	}
+	// Many at once are no way around.
+	d.publish(`"v4"`)
+	d.visit("somebody", "GET")
+	free := 0
+	for range 10 {
+		v := d.book.Enter(d.request("x", 2, "GET"), &d.rules)
+		if v.Cost() == 0 {
+			free++
+		}
+		d.pass(3 * time.Second)
+	}
+	if free != 2 {
+		t.Errorf("%d free, want 2", free)
+	}
+}
+
+// TestNewsFound: whoever is the first to find a new version pays nothing either.
+func TestNewsFound(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	d.publish(`"v2"`)
+	d.want(Unconditional, Full, 0, "x", "GET")
+	d.pass(time.Minute)
+	d.want(Unconditional, Full, Full, "x", "GET")
+}
+
+// TestNewsMadeUp: a 304 to what was made up is no whole feed, and still the only one for nothing.
+func TestNewsMadeUp(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	d.publish(`"v2"`)
+	d.visit("somebody", "GET")
+	d.want(Unconditional, 0, 0, "x", "GET", "If-None-Match", "*")
+	d.pass(time.Minute)
+	d.want(Unconditional, Full, Slight, "x", "GET", "If-None-Match", "*")
+}
+
+// TestNewsLost: what was not received to its end is still new.
+func TestNewsLost(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	d.publish(`"v2"`)
+	d.visit("somebody", "GET")
+	for _, a := range []Answer{{Status: 200, Bytes: 5}, {Status: 503}, {Status: 404}} {
+		v := d.book.Enter(d.request("x", 1, "GET"), &d.rules)
+		if v.Cost() != 0 {
+			t.Errorf("before %+v: cost %d, want 0", a, v.Cost())
+		}
+		a.Now, a.Header = d.now, header("Etag", `"v2"`, "Last-Modified", d.date)
+		d.book.Served(&v, &a, &d.rules)
+		d.pass(time.Minute)
+	}
+	d.want(Unconditional, 0, 0, "x", "GET")
+	d.pass(time.Minute)
+	d.want(Unconditional, Full, Full, "x", "GET")
+}
+
+// TestRefetch: A20 and T12, a reader that is polite otherwise may leave its validators out.
+func TestRefetch(t *testing.T) {
+	d := newDesk(t)
+	d.settle("polite")
+	for range 5 {
+		for range 11 {
+			d.pass(time.Hour)
+			d.want(Conditional, Full, Full, "polite", "GET", "If-Modified-Since", monday)
+		}
+		d.pass(time.Hour)
+		d.want(Unconditional, 0, 0, "polite", "GET")
+		d.pass(time.Hour)
+		d.want(Unconditional, Full, Full, "polite", "GET")
+	}
+	d.settle("rude")
+	d.pass(13 * time.Hour)
+	d.want(Unconditional, Full, Full, "rude", "GET")
+}
+
+// TestBlunt: validators that spare nothing are none, until they do again.
+func TestBlunt(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	q := d.request("x", 1, "GET", "If-None-Match", `"v1-gzip"`)
+	v := d.book.Enter(q, &d.rules)
+	whole := Answer{Status: 200, Complete: true, Bytes: 50, Now: d.now, Header: header("Etag", d.etag, "Last-Modified", d.date)}
+	d.book.Served(&v, &whole, &d.rules)
+	d.pass(time.Hour)
+	d.want(Unconditional, Full, Slight, "x", "GET", "If-None-Match", `"v1-gzip"`)
+	d.pass(time.Hour)
+	d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", `"v1"`)
+}
+
+// TestBare: readers of a feed without validators have none to send.
+func TestBare(t *testing.T) {
+	d := newDesk(t)
+	d.etag, d.date = "", ""
+	d.settle("x")
+	d.want(Conditional, Full, Full, "x", "GET")
+	d.pass(time.Hour)
+	d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", "*")
+	d.pass(time.Hour)
+	d.publish(`"v1"`)
+	d.visit("somebody", "GET")
+	d.want(Unconditional, 0, 0, "x", "GET")
+	d.pass(time.Hour)
+	d.want(Unconditional, Full, Full, "x", "GET")
+}
+
+func TestAnnounce(t *testing.T) {
+	d := newDesk(t)
+	d.rules.Announce = time.Hour
+	d.settle("x")
+	d.want(Unconditional, 0, 0, "x", "GET")
+	d.pass(59*time.Minute - time.Second)
+	d.want(Unconditional, 0, 0, "x", "GET")
+	d.pass(time.Minute)
+	d.want(Unconditional, Full, Full, "x", "GET")
+}

@@ -1,0 +1,159 @@
+package feed
+
+import (
+	"net/http"
+	"time"
+)
+
+// An Answer is what became of a visit that passed.
+type Answer struct {
+	Status int
+	// Bytes of the body that were written, and whether that was all of it.
+	Bytes    int64
+	Complete bool
+	// Header of the answer.
+	Header http.Header
+	// Head is the beginning of the body of a status 200, as it was sent; nil if it was not
+	// looked at.
+	Head []byte
+	Now  time.Time
+}
+
+// Served learns from the answer to a visit that passed, and returns what the visit costs now
+// that this is known, which is at most its cost unless the rules charge by bytes. Which part
+// of a budget each answer is worth:
+//
+//   - a conditional request is one poll, whatever it finds
+//   - 5xx costs nothing
+//   - 304 and HEAD cost a twentieth of a whole feed
+//   - a part, by Range or since the client left, costs as much of it as was sent
+//   - all else costs as much as a whole feed
+func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
+	hints, looked := a.hints()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f, found := b.feeds.get(v.feed), false
+	if whole := a.Status == http.StatusOK && !v.other; whole || a.Status == http.StatusNotModified {
+		if f == nil {
+			f = new(state)
+			b.feeds.put(v.feed, f)
+		}
+		before := f.current()
+		f.learn(a.Status, a.Header, a.Now)
+		if whole {
+			f.kind = a.Header.Get("Content-Type")
+		}
+		if looked {
+			f.hints, f.hinted, f.readAt = hints, f.current(), a.Now
+		}
+		found = v.found(a, f)
+		v.record.note(v, a, before, f)
+		if whole && !v.head && a.Complete {
+			f.measure(a.Bytes)
+		}
+	} else if v.grace != again {
+		v.record.giveBack(v) // nothing of what it may have was received
+	}
+	if found {
+		return 0
+	}
+	return v.price(a, f, rules)
+}
+
+// found reports whether the visit was the first to find a version that its reader did not have:
+// had anybody known of it before, it would have been free.
+func (v *Visit) found(a *Answer, f *state) bool {
+	now := f.current()
+	return v.class == Unconditional && !v.head && a.Status == http.StatusOK && a.Complete &&
+		now != v.version && now != v.record.granted
+}
+
+// note keeps what a reader was given. before is the version that was the current one until now.
+func (c *record) note(v *Visit, a *Answer, before uint64, f *state) {
+	c.served, c.refusals = a.Now, 0
+	now := f.current()
+	if v.proof.honest() {
+		c.proper = true
+	}
+	switch {
+	case a.Status == http.StatusNotModified:
+		c.blunt = false
+		if v.grace == news && v.proof.honest() {
+			c.giveBack(v) // who made it up would have it back for ever
+		}
+		return
+	case v.head:
+		return
+	case !a.Complete:
+		if v.grace == news {
+			c.giveBack(v)
+		}
+		return
+	}
+	if v.proof == noProof || v.proof == madeUp {
+		c.proper = false
+	}
+	if v.proof == currentProof && now == before {
+		c.blunt = true
+	}
+	c.complete = now
+	switch {
+	case v.grace == news && c.granted == now:
+	case c.granted != now:
+		c.granted, c.grants = now, 1
+	case c.grants < manyGrants:
+		c.grants++
+	}
+}
+
+// manyGrants is more than anybody has for nothing.
+const manyGrants = 1 << 15
+
+// price is what the visit costs.
+func (v *Visit) price(a *Answer, f *state, rules *Rules) int64 {
+	switch {
+	case v.cost == 0 || a.Status == 0:
+		return v.cost
+	case a.Status >= 500:
+		return 0
+	case v.class == Conditional || v.head:
+		return v.cost
+	}
+	paid := v.fullCost() - v.cost // by the HEAD before it
+	return max(v.worth(a, f, rules)-paid, 0)
+}
+
+// fullCost is what the visit would cost alone.
+func (v *Visit) fullCost() int64 {
+	if v.head && v.class == Unconditional {
+		return Slight
+	}
+	return Full
+}
+
+// worth is what an answer to an unconditional request is worth.
+func (v *Visit) worth(a *Answer, f *state, rules *Rules) int64 {
+	switch a.Status {
+	case http.StatusNotModified:
+		return Slight
+	case http.StatusOK:
+		if a.Complete && !rules.Bytes {
+			return Full
+		}
+	case http.StatusPartialContent:
+	default:
+		return Full
+	}
+	usual := f.usual()
+	if usual == 0 {
+		return Full
+	}
+	worth := max((a.Bytes*Full+usual-1)/usual, Slight)
+	if !rules.Bytes {
+		worth = min(worth, Full)
+	}
+	return min(worth, mostWorth)
+}
+
+// mostWorth bounds what a single answer may cost: ten whole feeds.
+const mostWorth = 10 * Full
