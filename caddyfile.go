@@ -24,10 +24,13 @@ func init() {
 	httpcaddyfile.RegisterGlobalOption("weir", parseApp)
 	httpcaddyfile.RegisterDirective("block", parseBlock)
 	httpcaddyfile.RegisterDirective("rate_limit", parseRateLimit)
+	httpcaddyfile.RegisterDirective("weir_check", parseCheck)
 	// Refused requests neither redirect nor look for files, hence redir; rate limits
 	// see the rewritten path, and are before both spellings of basic_auth.
 	httpcaddyfile.RegisterDirectiveOrder("block", httpcaddyfile.Before, "redir")
 	httpcaddyfile.RegisterDirectiveOrder("rate_limit", httpcaddyfile.Before, "basicauth")
+	// A worker that asks may have to say who it is.
+	httpcaddyfile.RegisterDirectiveOrder("weir_check", httpcaddyfile.Before, "respond")
 }
 
 // parseApp reads the global options:
@@ -49,6 +52,13 @@ func init() {
 //		ip_prefix      <v4> <v6>
 //		headers        legacy|draft|both|off
 //		max_keys       <n>
+//		block {
+//			mode    enforce|dry_run|off
+//			allow   <address|cidr...>
+//			protect <address|cidr...>
+//			file    <path> { … }
+//			url     <address> { … }
+//		}
 //	}
 func parseApp(d *caddyfile.Dispenser, earlier any) (any, error) {
 	d.Next()
@@ -112,7 +122,7 @@ func parseRateLimit(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 }
 
 // parseBlock reads a handler that refuses what its rules match, or addresses, or with
-// neither whatever the matcher selects:
+// neither whatever the matcher selects; all of that beside the shared list, and alone only that:
 //
 //	block [<matcher>] [<address|cidr...>] {
 //		mode    enforce|dry_run|off
@@ -122,13 +132,20 @@ func parseRateLimit(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error)
 //			agent   <name...>
 //			query   <pattern>
 //			header  <name> <pattern...>
+//			source  http|websocket|job
+//			message_type|user|handler|args <pattern...>
+//			dropped drop|retry <after>|dead_letter
+//			scope   all|site <host>
 //			note    <text>
-//			expires <duration|RFC 3339>
-//			action  <code>
+//			author  <text>
+//			expires <duration|RFC 3339>|never
+//			action  <code>|abort|tarpit|mark
+//			mode    enforce|dry_run|off
 //			dry_run
 //		}
 //		allow   <address|cidr...>|@<name>|{ <matchers> }
 //		respond <code> [<body>]
+//		no_shared
 //	}
 func parseBlock(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	line, err := directive.Begin(h)
@@ -143,12 +160,32 @@ func parseBlock(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 	if err := grammar.Block(h, b).Read(h.Dispenser); err != nil {
 		return nil, err
 	}
-	if len(b.Ranges) == 0 && len(b.Rules) == 0 {
-		if line.Matcher == "" {
-			return nil, line.At.Errorf("refuses nothing: needs a rule, an address or a matcher")
-		}
+	if len(b.Ranges) == 0 && len(b.Rules) == 0 && line.Matcher == "" && b.NoShared {
+		return nil, line.At.Errorf("refuses nothing: needs a rule, an address, a matcher or the shared list")
+	}
+	if len(b.Ranges) == 0 && len(b.Rules) == 0 && line.Matcher != "" {
 		b.Everything = true
 		b.Name = cmp.Or(b.Name, line.Matcher)
+	}
+	return h.NewRoute(line.Set, handler), nil
+}
+
+// parseCheck reads a handler that answers workers:
+//
+//	weir_check [<matcher>] {
+//		allow <address|cidr...>
+//	}
+func parseCheck(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
+	line, err := directive.Begin(h)
+	if err != nil {
+		return nil, err
+	}
+	if len(line.Args) > 0 {
+		return nil, line.At.Errorf("got %q, write \"weir_check [<matcher>]\"", line.Args[0])
+	}
+	handler := new(Check)
+	if err := grammar.Check(&handler.Check).Read(h.Dispenser); err != nil {
+		return nil, err
 	}
 	return h.NewRoute(line.Set, handler), nil
 }

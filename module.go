@@ -2,20 +2,22 @@
 // are unwelcome.
 //
 // It consists of the app [App], named "weir", which holds what its handlers share, and
-// of two handlers: [RateLimit], http.handlers.rate_limit, and [Block],
-// http.handlers.block. This file binds them to Caddy; what they may be configured with
+// of three handlers: [RateLimit], http.handlers.rate_limit, [Block], http.handlers.block,
+// and [Check], http.handlers.weir_check. This file binds them to Caddy; what they may be configured with
 // is told in package internal/config, and how requests are counted in package limiter.
 package weir
 
 import (
+	"cmp"
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/weirhq/caddy-weir/blocklist"
+	_ "github.com/weirhq/caddy-weir/internal/admin" // the admin endpoint's routes
+	_ "github.com/weirhq/caddy-weir/internal/cli"   // caddy weir …
 	"github.com/weirhq/caddy-weir/internal/config"
 	"github.com/weirhq/caddy-weir/internal/observe"
 	"github.com/weirhq/caddy-weir/internal/respond"
@@ -26,6 +28,7 @@ func init() {
 	caddy.RegisterModule(new(App))
 	caddy.RegisterModule(new(RateLimit))
 	caddy.RegisterModule(new(Block))
+	caddy.RegisterModule(new(Check))
 }
 
 // App holds what all handlers share: the stores and the defaults.
@@ -109,15 +112,22 @@ func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddy
 	if d.Allowed {
 		return h.meter.Serve(d, w, r, next)
 	}
+	if answer := h.meter.Instead(d, r); answer != nil {
+		config.MarkRefused(r)
+		respond.Instead(w, r, (*respond.Content)(answer))
+		h.meter.Answered(d, r, answer.Status)
+		return nil
+	}
 	h.meter.Explain(r, d)
 	refusal := respond.Refusal{
-		Status: h.meter.Status, Message: h.meter.Message, Reason: d.Reason, Wait: d.Wait,
+		Status: cmp.Or(d.Status, h.meter.Status), Message: h.meter.Message, Reason: d.Reason, Wait: d.Wait, Plain: d.Plain(),
 	}
 	if d.Blamed >= 0 {
 		refusal.Decision = &d.Decision
 	}
+	config.MarkRefused(r)
 	err = respond.Refuse(w, r, &refusal)
-	h.meter.Free(d)
+	h.meter.Refused(d, r, refusal.Status)
 	return err
 }
 
@@ -147,10 +157,11 @@ func (h *Block) Provision(ctx caddy.Context) error {
 	if err := h.Validate(); err != nil {
 		return err
 	}
-	if h.gate, err = h.Build(ctx, time.Now()); err != nil {
+	if h.gate, err = h.Build(ctx, config.Now()); err != nil {
 		return err
 	}
 	h.app, h.tarpit = app.shared, app.tarpit
+	h.gate.Join(h.app)
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// A server that shuts down waits for its requests.
 		server.RegisterOnShutdown(h.tarpit.End)
@@ -169,7 +180,9 @@ func (h *Block) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 		return next.ServeHTTP(w, r)
 	}
 	h.app.LintProxies(r)
-	refusal, err := h.gate.Match(r, time.Now())
+	now := config.Now()
+	mark := h.app.Sample(r, now)
+	refusal, err := h.gate.Match(r, now)
 	if err != nil {
 		return err
 	}
@@ -179,16 +192,24 @@ func (h *Block) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp
 	for _, rule := range refusal.DryMarked {
 		h.tell(r, rule, observe.DryMarked)
 	}
+	for _, hit := range refusal.SharedDry {
+		kind := observe.DryRefused
+		if hit.Rule != nil && hit.Rule.Action == blocklist.Mark {
+			kind = observe.DryMarked
+		}
+		h.tellShared(r, hit, kind)
+	}
 	if refusal.Rule == "" {
-		return next.ServeHTTP(w, r)
+		return config.Sampled(mark, w, r, next)
 	}
 	if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		repl.Set("http.block.rule", refusal.Rule)
 	}
 	if refusal.Action == blocklist.Mark {
-		h.tell(r, refusal.Rule, observe.Marked)
-		return next.ServeHTTP(w, r)
+		h.tellOf(r, &refusal, observe.Marked)
+		return config.Sampled(mark, w, r, next)
 	}
+	mark.End(refusal.Status, "")
 	return h.refuse(w, r, &refusal)
 }
 
@@ -196,17 +217,36 @@ func (h *Block) refuse(w http.ResponseWriter, r *http.Request, refusal *config.R
 	answer := respond.Refusal{
 		Status: refusal.Status, Code: respond.PermissionDenied, Message: refusal.Body, Wait: refusal.RetryAfter,
 	}
+	config.MarkRefused(r)
 	switch {
 	case refusal.Action == blocklist.Abort:
-		h.tell(r, refusal.Rule, observe.Aborted)
+		h.tellOf(r, refusal, observe.Aborted)
 		respond.Abort()
 	case refusal.Action == blocklist.Tarpit && h.tarpit.Enter():
-		h.tell(r, refusal.Rule, observe.Tarpitted)
+		h.tellOf(r, refusal, observe.Tarpitted)
 		h.tarpit.Refuse(w, r, &answer)
 		return nil
 	}
-	h.tell(r, refusal.Rule, observe.Refused)
+	h.tellOf(r, refusal, observe.Refused)
 	return respond.Refuse(w, r, &answer)
+}
+
+// tellOf tells of what refuses or marks.
+func (h *Block) tellOf(r *http.Request, refusal *config.Refusal, kind observe.Kind) {
+	if refusal.Shared.None() {
+		h.tell(r, refusal.Rule, kind)
+		return
+	}
+	h.tellShared(r, refusal.Shared, kind)
+}
+
+// tellShared tells of what the shared list has against a request.
+func (h *Block) tellShared(r *http.Request, hit blocklist.Hit, kind observe.Kind) {
+	o := observe.Outcome{Request: r, Kind: kind, Rule: h.app.List().Seen(hit)}
+	if hit.Rule != nil {
+		o.Name = hit.Rule.Name
+	}
+	h.app.Observers.Observe(o)
 }
 
 func (h *Block) tell(r *http.Request, rule string, kind observe.Kind) {
@@ -219,6 +259,37 @@ func (h *Block) Cleanup() error {
 		h.forget()
 	}
 	return nil
+}
+
+// Check answers workers that ask whether they may run a job, by the rules that block
+// requests. It passes nothing on.
+type Check struct {
+	config.Check
+
+	checker *config.Checker
+}
+
+// CaddyModule implements [caddy.Module].
+func (*Check) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers.weir_check", New: func() caddy.Module { return new(Check) }}
+}
+
+// Provision checks the configuration and builds it.
+func (h *Check) Provision(ctx caddy.Context) error {
+	app, err := sharedApp(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.Validate(); err != nil {
+		return err
+	}
+	h.checker, err = h.Build(app)
+	return err
+}
+
+// ServeHTTP answers what the request asks.
+func (h *Check) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	return h.checker.Answer(w, r)
 }
 
 // sharedApp returns what all handlers of the configuration share, also if it says
@@ -249,4 +320,6 @@ var (
 	_ caddy.Provisioner           = (*Block)(nil)
 	_ caddy.CleanerUpper          = (*Block)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Block)(nil)
+	_ caddy.Provisioner           = (*Check)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Check)(nil)
 )

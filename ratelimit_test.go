@@ -28,9 +28,9 @@ var clock atomic.Int64
 func TestMain(m *testing.M) {
 	clock.Store(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 	config.Clock = func() time.Time { return time.Unix(0, clock.Load()) }
+	os.Setenv("XDG_DATA_HOME", os.TempDir()+"/weir-root-test") // not that of whoever runs the tests
 	os.Exit(m.Run())
 }
-
 func advance(d time.Duration) { clock.Add(int64(d)) }
 
 // A site is a configuration that serves without a network.

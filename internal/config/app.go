@@ -19,6 +19,10 @@ type App struct {
 	// OnStoreError says what decides while the store cannot: `local` (the limits
 	// are enforced in memory, per instance), `allow` or `deny`. Default: `local`.
 	OnStoreError string `json:"on_store_error,omitempty"`
+	// Instances is how many Caddys share the Redis. While it is away and `local` decides,
+	// each enforces its share of every limit, the limit divided by this number; 1 to
+	// 10,000. Default: 1, the whole limit.
+	Instances int `json:"instances,omitempty"`
 	// MaxKeys bounds the keys held in memory, 1 to 1,000,000,000. Default: 1,000,000.
 	MaxKeys int `json:"max_keys,omitempty"`
 	// HashKeys is `on` (what leaves the process is a keyed hash) or `off` (keys
@@ -39,6 +43,8 @@ type App struct {
 	Headers string `json:"headers,omitempty"`
 	// Tarpit bounds what rules with the action `tarpit` hold up.
 	Tarpit *Tarpit `json:"tarpit,omitempty"`
+	// Block is the shared block list.
+	Block *SharedBlock `json:"block,omitempty"`
 }
 
 // What App's zero values stand for.
@@ -49,6 +55,9 @@ const (
 	defaultIPv6Prefix   = 64
 	defaultHeaders      = "both"
 )
+
+// mostInstances is the highest number of instances that share a Redis.
+const mostInstances = 10_000
 
 // mostKeys is the highest bound of keys, more than any memory holds.
 const mostKeys = 1_000_000_000
@@ -75,7 +84,14 @@ func (a *App) check(r report) {
 	if a.Tarpit != nil {
 		a.Tarpit.check(r.in("tarpit"))
 	}
+	if a.Block != nil {
+		a.Block.check(r.in("block"))
+	}
 	r.in("hash_keys").oneOf(a.HashKeys, on, off)
+	r.in("instances").between(a.Instances, 1, mostInstances)
+	if a.Instances > 0 && a.Redis == nil {
+		r.in("instances").warn("has no use without redis: every limit is this instance's own")
+	}
 	if a.MaxKeys < 0 || a.MaxKeys > mostKeys {
 		r.in("max_keys").problemf("must be between 1 and %d, got %d", mostKeys, a.MaxKeys)
 	}
@@ -96,6 +112,7 @@ func (a *App) resolved(r report) App {
 	setDefault(&c.IPv6Prefix, defaultIPv6Prefix)
 	setDefault(&c.Headers, defaultHeaders)
 	c.Secret = replace(r.in("secret"), c.Secret)
+	c.Block = a.Block.resolved(r.in("block"))
 	if c.Redis != nil {
 		redis := c.Redis.resolved(r.in("redis"))
 		c.Redis = &redis

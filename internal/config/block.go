@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -15,8 +13,9 @@ import (
 )
 
 // Block is the configuration of one block handler. It looks at a request in this order:
-// a mode of `off` ends it; what is allowed passes; ranges and rules refuse; rules in
-// dry run are looked at last.
+// a mode of `off`, here or of the shared list, ends it; what is allowed passes; ranges and rules
+// refuse; then, unless the client is protected, bans and rules of the shared list do; rules in
+// dry run are looked at last. Without anything of its own it applies the shared list.
 type Block struct {
 	// Mode is `enforce`, `dry_run` (evaluates and reports, lets everything pass) or
 	// `off` (looks at nothing). Default: `enforce`.
@@ -35,6 +34,8 @@ type Block struct {
 	AllowRanges []string `json:"allow_ranges,omitempty"`
 	// Allow selects requests that no rule refuses.
 	Allow caddyhttp.RawMatcherSets `json:"allow,omitempty" caddy:"namespace=http.matchers"`
+	// NoShared leaves the shared list out: only these rules count.
+	NoShared bool `json:"no_shared,omitempty"`
 	// Status of a refusal whose rule names none, 400 to 599. Default: 403.
 	Status int `json:"status,omitempty"`
 	// Body of a refusal, in which placeholders are replaced. Default: a short text.
@@ -71,18 +72,39 @@ type Rule struct {
 	// Header gives patterns by header name, of which one must match any one of the
 	// header's values. Case matters in values, not in names.
 	Header map[string][]string `json:"header,omitempty"`
+	// Source restricts the rule to one source of load: `http` (plain requests), `websocket`
+	// (upgrades, and messages that are asked about) or `job` (background jobs that are asked
+	// about). Default: all.
+	Source string `json:"source,omitempty"`
+	// MessageType, User, Handler and Args give patterns for what is no plain request: the type of a
+	// message, the user on whose behalf it comes or a job runs, the job's handler and any one of
+	// its arguments. Case matters.
+	MessageType []string `json:"message_type,omitempty"`
+	User        []string `json:"user,omitempty"`
+	Handler     []string `json:"handler,omitempty"`
+	Args        []string `json:"args,omitempty"`
+	// Dropped is what a worker does with a job that the rule matches: `drop`, `retry:30s` (try it
+	// again after that time) or `dead_letter`. Default: `drop`.
+	Dropped string `json:"dropped,omitempty"`
+	// Scope is `all`, or `site:HOST` for requests to one host. Default: `all`.
+	Scope string `json:"scope,omitempty"`
+	// Author is who made the rule, and Created when, in RFC 3339.
+	Author  string `json:"author,omitempty"`
+	Created string `json:"created,omitempty"`
 	// Note is for people.
 	Note string `json:"note,omitempty"`
 	// Expires is when the rule ends: RFC 3339, or a duration that is counted from
-	// when the configuration is loaded, and begins anew with each reload. Default:
-	// never.
+	// when the configuration is loaded, and begins anew with each reload; or `never`. Default:
+	// never, and for rules that are made at run time 24h.
 	Expires string `json:"expires,omitempty"`
 	// Action is what becomes of the request: the status of the refusal, 400 to 599;
 	// `abort` (the connection is closed without an answer); `tarpit` (the refusal
 	// comes slowly, within the app's bounds); or `mark` (the request passes, with the rule's
 	// name in {http.block.rule}). Default: a refusal with the handler's status.
 	Action blocklist.Action `json:"action,omitempty"`
-	// DryRun makes the rule report and let pass.
+	// Mode is `enforce`, `dry_run` (reports and lets pass) or `off`. Default: `enforce`.
+	Mode string `json:"mode,omitempty"`
+	// DryRun is a mode of `dry_run`.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
@@ -104,8 +126,8 @@ func (b *Block) check(r report) {
 		checkName(r, b.Name) // the set checks those of ranges and rules
 	case b.Everything && targets > 0:
 		r.in("everything").problemf("leaves nothing to ranges and rules")
-	case !b.Everything && targets == 0:
-		r.problemf("refuses nothing: needs a rule, an address or a matcher")
+	case !b.Everything && targets == 0 && b.NoShared:
+		r.problemf("refuses nothing: needs a rule, an address, a matcher or the shared list")
 	}
 	// The time does not matter here: a rule that is over is valid.
 	_, err = b.compile(time.Unix(0, 0))
@@ -125,20 +147,25 @@ func (b *Block) checkMode() error {
 // rules are counted from now.
 func (b *Block) Build(ctx caddy.Context, now time.Time) (*Gate, error) {
 	g := &Gate{
+		name:   cmp.Or(b.Name, "block"),
 		off:    b.Mode == off,
+		dryRun: b.Mode == blocklist.DryRun.String(),
 		status: cmp.Or(b.Status, 403),
 		body:   b.Body,
 		allows: len(b.Allow) > 0,
+		alone:  b.NoShared,
 	}
 	if b.Everything {
 		g.everything = cmp.Or(b.Name, "everything")
-		g.dryRun = b.Mode == blocklist.DryRun.String()
 	}
 	set, err := b.compile(now)
 	if err != nil {
 		return nil, err
 	}
-	g.list = blocklist.NewList(set)
+	g.own = set
+	if g.asked, err = b.compileAsked(now); err != nil {
+		return nil, err
+	}
 	if g.allowRanges, err = blocklist.ParsePrefixes(b.AllowRanges); err != nil {
 		return nil, fmt.Errorf("allow_ranges: %w", err)
 	}
@@ -186,66 +213,19 @@ func (b *Block) compile(now time.Time) (*blocklist.Set, error) {
 		})
 	}
 	for i := range b.Rules {
-		rule, err := b.Rules[i].rule(now)
+		rule, err := b.Rules[i].Rule(now)
 		if err != nil {
-			problems = append(problems, fmt.Errorf("rule %q: expires: %w", b.Rules[i].Name, err))
+			problems = append(problems, fmt.Errorf("rule %q: %w", b.Rules[i].Name, err))
 		}
 		rules = append(rules, rule)
 	}
 	if b.Mode == blocklist.DryRun.String() {
 		for i := range rules {
-			rules[i].Mode = blocklist.DryRun
+			if rules[i].Mode == blocklist.Enforce {
+				rules[i].Mode = blocklist.DryRun
+			}
 		}
 	}
 	set, err := blocklist.NewSet(rules)
 	return set, errors.Join(append(problems, err)...)
-}
-
-// rule turns the rule into one of the block list.
-func (u *Rule) rule(now time.Time) (blocklist.Rule, error) {
-	rule := blocklist.Rule{Name: u.Name, Action: u.Action, Note: u.Note}
-	if u.DryRun {
-		rule.Mode = blocklist.DryRun
-	}
-	// A list that is there but empty is kept, and refused later: it means nothing
-	// rather than anything.
-	field := func(name string, patterns []string) {
-		if patterns != nil {
-			rule.Fields = append(rule.Fields, blocklist.Field{Name: name, Patterns: patterns})
-		}
-	}
-	field("client_ip", u.ClientIP)
-	field("method", u.Method)
-	field("host", u.Host)
-	field("path", u.Path)
-	field("url", u.URL)
-	if u.Query != nil {
-		field("query", []string{*u.Query})
-	}
-	field("user_agent", u.UserAgent)
-	field("agent", u.Agent)
-	for _, name := range slices.Sorted(maps.Keys(u.Header)) {
-		rule.Fields = append(rule.Fields, blocklist.Field{Name: "header", Header: name, Patterns: u.Header[name]})
-	}
-	var err error
-	rule.Expires, err = parseExpires(u.Expires, now)
-	return rule, err
-}
-
-// parseExpires reads the end of a rule: a time, or a duration from now.
-func parseExpires(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return at, nil
-	}
-	d, err := caddy.ParseDuration(text)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("must be a duration such as 30d, or a time such as 2026-12-24T18:00:00Z, got %q", text)
-	}
-	if d <= 0 {
-		return time.Time{}, fmt.Errorf("must be positive, got %s", text)
-	}
-	return now.Add(d), nil
 }

@@ -203,3 +203,19 @@ func BenchmarkGate(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkOff measures a gate that looks at nothing, by its own mode and by that of the shared list.
+func BenchmarkOff(b *testing.B) {
+	own := &Gate{off: true}
+	shared := &Gate{shared: new(List)}
+	shared.shared.snapshot.Store(&blocklist.Snapshot{Mode: blocklist.Off})
+	for name, g := range map[string]*Gate{"own": own, "shared": shared} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if !g.Off() {
+					b.Fatal("looks")
+				}
+			}
+		})
+	}
+}

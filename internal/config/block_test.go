@@ -27,7 +27,7 @@ func TestBlockValidate(t *testing.T) {
 		{"rules", `{"rules": [{"name": "x", "path": ["/a*"], "expires": "1d"}]}`, nil},
 		{"ranges", `{"ranges": ["203.0.113.0/24"], "status": 404, "mode": "dry_run"}`, nil},
 		{"everything", `{"everything": true, "name": "@scrapers", "mode": "off"}`, nil},
-		{"nothing", `{"allow_ranges": ["10.0.0.0/8"]}`, []string{"refuses nothing: needs a rule, an address or a matcher"}},
+		{"nothing", `{"no_shared": true, "allow_ranges": ["10.0.0.0/8"]}`, []string{"refuses nothing: needs a rule, an address, a matcher or the shared list"}},
 		{"everything and more", `{"everything": true, "ranges": ["203.0.113.1"]}`, []string{"everything: leaves nothing to ranges and rules"}},
 		{"name of everything", `{"everything": true, "name": "a\u0000"}`, []string{`name must be printable, has '\x00'`}},
 		{"unknown placeholder in the body", `{"everything": true, "body": "{http.request.remote_ip}"}`, []string{
@@ -54,7 +54,7 @@ func TestBlockValidate(t *testing.T) {
 			`rule "x": host: must have a pattern`, `rule "x": header "X-A": must have a pattern`,
 		}},
 		{"expires", `{"rules": [{"name": "x", "path": ["/a"], "expires": "soon"}, {"name": "y", "path": ["/a"], "expires": "-1h"}]}`, []string{
-			`rule "x": expires: must be a duration such as 30d, or a time such as 2026-12-24T18:00:00Z, got "soon"`,
+			`rule "x": expires: must be a duration such as 30d, a time such as 2026-12-24T18:00:00Z, or never, got "soon"`,
 			`rule "y": expires: must be positive, got -1h`,
 		}},
 		{"one header twice", `{"rules": [{"name": "x", "header": {"X-A": ["1"], "x-a": ["2"]}}]}`, []string{`rule "x": header "x-a": is given twice`}},

@@ -37,15 +37,19 @@ func (m *Meter) Explain(r *http.Request, d *Reading) {
 		return
 	}
 	p := &d.parts[d.blamed]
-	e := &exceeded{zone: p.zone.seen.Name, wait: d.Wait, key: p.key, hasher: m.shared.hasher}
-	if d.Blamed >= 0 {
+	e := exceeded{zone: p.zone.seen.Name, wait: d.Wait, key: p.key, hasher: m.shared.hasher}
+	switch {
+	case d.Blamed >= 0:
 		e.limit = d.Asks[d.Blamed].Limit
+	case p.ban != nil && p.zone.ban != nil:
+		l := p.zone.ban.conf.limit(e.zone, 1)
+		e.limit = &l
 	}
 	repl.Map(e.value)
 }
 
 // value implements [caddy.ReplacerFunc].
-func (e *exceeded) value(name string) (any, bool) {
+func (e exceeded) value(name string) (any, bool) {
 	field, ok := strings.CutPrefix(name, exceededPrefix)
 	if !ok {
 		return nil, false

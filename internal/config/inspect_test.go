@@ -42,3 +42,39 @@ func TestRedisAwayAtStart(t *testing.T) {
 	<-ended
 	cancel()
 }
+
+// A server that answers is not called away, and one that hangs up on plain text may speak TLS.
+func TestRedisRefusesAtStart(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		server        redistest.Options
+		message, hint string
+	}{
+		{"no password", redistest.Options{Password: "sesame"}, refusesLine, ""},
+		{"plain text", redistest.Options{TLS: redistest.NewCertificates(t)}, awayLine, hangsUp},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := redistest.Start(t, c.server)
+			s := build(t, `{"redis": {"addresses": ["`+server.Addr()+`"], "timeout": "1s"}}`)
+			core, logs := observer.New(zap.InfoLevel)
+			s.logger = zap.New(core)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				s.inspect(ctx)
+				close(ended)
+			}()
+			await(t, "a warning", func() bool { return logs.Len() > 0 })
+			line := logs.All()[0]
+			if hint, _ := line.ContextMap()["hint"].(string); line.Message != c.message || hint != c.hint {
+				t.Errorf("%s, hint %q; want %s, hint %q", line.Message, hint, c.message, c.hint)
+			}
+			if c.hint == "" {
+				server.Do(`CONFIG SET requirepass ""`)
+				await(t, "an all-clear", func() bool { return logs.FilterMessage(servesLine).Len() == 1 })
+			}
+			cancel()
+			<-ended
+		})
+	}
+}

@@ -44,6 +44,9 @@ func (z *Zone) limits(name string) []placed {
 			Burst:     rate.Burst,
 			Ceiling:   time.Duration(z.CountRejected),
 		}})
+		if l := &all[len(all)-1].Limit; l.HasQuota() {
+			l.Reserve, l.Deferred = z.Lease, time.Duration(z.CountAfter)
+		}
 	}
 	if z.MaxEvents != nil || z.Window != 0 {
 		rate := Rate{Window: z.Window}
@@ -87,7 +90,9 @@ func number(limits []placed) {
 func (z *Zone) checkLimits(r report) {
 	limits := z.limits("zone")
 	if len(limits) == 0 {
-		r.problemf("must have a limit: limits, max_events with window, min_interval or in_flight")
+		if z.Ban == nil && z.Feed == nil { // which limit as well
+			r.problemf("must have a limit: limits, max_events with window, min_interval or in_flight")
+		}
 		return
 	}
 	bucket, sound := false, true

@@ -8,6 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/weirhq/caddy-weir/blocklist"
+	"github.com/weirhq/caddy-weir/internal/feed"
 	"github.com/weirhq/caddy-weir/internal/observe"
 	"github.com/weirhq/caddy-weir/limiter"
 	"github.com/weirhq/caddy-weir/limiter/headers"
@@ -27,6 +29,7 @@ type Meter struct {
 	leasing  bool // whether any zone has an in_flight limit
 	leases   lessors
 	settlers settlers
+	spotter  spotter
 	jitter   float64
 	denying  bool // refuse what not even the store's stand-in can decide
 	guessing bool // the store's stand-in does not count: its answers are no decisions
@@ -47,6 +50,8 @@ type Reading struct {
 	Wait time.Duration
 	// Reason is why a request was refused that no limit refused, in one sentence.
 	Reason string
+	// Status of the refusal, if it is not that of the meter; else 0.
+	Status int
 	// Leases are the places that an allowed request holds until it is served.
 	Leases *Leases
 
@@ -63,7 +68,12 @@ type part struct {
 	zone     *zoneMeter
 	fate     fate
 	key      string
-	from, to int // its asks
+	from, to int            // its asks
+	ban      *blocklist.Ban // that the key meets; the fate says whether it refuses
+
+	budget  string // the key of the feed's budgets
+	visit   feed.Visit
+	entered bool // whether the feed's book waits for what becomes of the visit
 }
 
 // A fate is what a zone does with a request before any limit is asked.
@@ -73,6 +83,8 @@ const (
 	asked fate = iota
 	exempted
 	rejected // for want of a key
+	banned
+	quieted // by the quiet hours of a feed
 )
 
 // Read decides about a request. An error is a matcher's own, such as 425 for TLS early
@@ -83,6 +95,7 @@ func (m *Meter) Read(r *http.Request) (*Reading, error) {
 		d = new(Reading)
 	}
 	if err := m.collect(d, r); err != nil {
+		d.leave(false)
 		m.Free(d)
 		return nil, err
 	}
@@ -93,7 +106,7 @@ func (m *Meter) Read(r *http.Request) (*Reading, error) {
 			m.logger.Error("no store could decide", zap.Error(err))
 		}
 		return d, nil
-	case m.guessing && len(d.Results) > 0 && d.Results[0].Origin == limiter.Local:
+	case m.guessing && d.guessed():
 		if m.leasing {
 			m.leases.collect(&d.Decision)
 		}
@@ -108,6 +121,21 @@ func (m *Meter) Read(r *http.Request) (*Reading, error) {
 		d.Leases = m.leases.collect(&d.Decision)
 	}
 	return d, nil
+}
+
+// guessed reports whether the decision hangs on answers of a stand-in that does not count: some of its
+// limits could not be asked, and none that could refuses.
+func (d *Reading) guessed() bool {
+	some := false
+	for i := range d.Results {
+		switch r := &d.Results[i]; {
+		case r.Origin == limiter.Local:
+			some = true
+		case !r.Allowed && !d.Asks[i].Limit.Shadow:
+			return false
+		}
+	}
+	return some
 }
 
 // Free takes a reading back.
@@ -143,7 +171,11 @@ func (m *Meter) collect(d *Reading, r *http.Request) error {
 			case keyReject:
 				p.fate = rejected
 			default:
-				p.key = string(d.key)
+				d.name(&p, r)
+				m.bar(&p, r)
+				if z.feed != nil && p.fate == asked {
+					z.feed.enter(d, &p, r, client)
+				}
 				d.asks = z.ask(d.asks, p.key, z.costOf(r, client, m.logger))
 			}
 		}
@@ -163,6 +195,9 @@ func (m *Meter) decide(d *Reading, r *http.Request) error {
 			return nil
 		}
 	}
+	if m.barred(d) || m.quiet(d) {
+		return nil
+	}
 	if cap(d.results) < len(d.asks) {
 		d.results = make([]limiter.Result, len(d.asks))
 	}
@@ -176,12 +211,12 @@ func (m *Meter) decide(d *Reading, r *http.Request) error {
 	if err != nil || d.Allowed {
 		return err
 	}
-	d.Wait = headers.Lengthen(d.Results[d.Blamed].Wait, m.jitter)
 	for i := range d.parts {
 		if p := &d.parts[i]; p.from <= d.Blamed && d.Blamed < p.to {
 			d.blamed = i
 		}
 	}
+	d.Wait = m.lengthen(d, d.Results[d.Blamed].Wait)
 	return nil
 }
 
@@ -229,8 +264,14 @@ func (m *Meter) observe(d *Reading, i int, r *http.Request) {
 		m.tell(d, p, r, observe.Exempt, -1)
 		return
 	}
+	if p.ban != nil {
+		m.tellBan(d, p, r)
+		if p.fate == banned {
+			return
+		}
+	}
 	kind, ask := observe.Allowed, -1
-	if p.fate == rejected {
+	if p.fate == rejected || p.fate == quieted {
 		kind = observe.Refused
 	} else if ask = d.refusal(p); ask >= 0 {
 		kind = observe.Refused

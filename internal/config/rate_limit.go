@@ -126,6 +126,13 @@ func (h *RateLimit) Build(ctx caddy.Context, s *Shared) (*Meter, error) {
 		if err != nil {
 			return nil, err
 		}
+		if z.ban, err = c.Zones[name].Ban.build(c.Zones[name], z, s, c.LogKey); err != nil {
+			return nil, err
+		}
+		if z.feed, err = c.Zones[name].Feed.build(c.Zones[name], z, s); err != nil {
+			return nil, err
+		}
+		m.spotter.add(z, &s.crowds)
 		m.zones = append(m.zones, z)
 		m.leasing = m.leasing || c.Zones[name].InFlight > 0
 	}

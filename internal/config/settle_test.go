@@ -240,3 +240,71 @@ func TestSettleMeaning(t *testing.T) {
 		}
 	}
 }
+
+// look returns how the first limit of the first zone stands for the key x.
+func (m *Meter) look(t *testing.T) limiter.Result {
+	t.Helper()
+	var r [1]limiter.Result
+	if err := m.store.Take(t.Context(), []limiter.Ask{{Limit: &m.zones[0].limits[0], Key: "x"}}, r[:]); err != nil {
+		t.Fatal(err)
+	}
+	return r[0]
+}
+
+// What an instance's share was charged is settled by the numbers of the share: it is never used up for
+// longer than a share can be.
+func TestSettleShare(t *testing.T) {
+	for _, algorithm := range []string{limiter.SlidingWindow, limiter.SlidingCounter, limiter.TokenBucket, limiter.FixedWindow} {
+		m := build(t, `{"redis": {"addresses": ["127.0.0.1:1"]}, "instances": 3}`).meter(t, `{"rate_limits": {"shared `+algorithm+`": {
+			"key": "x", "max_events": 90, "window": "24h", "algorithm": "`+algorithm+`", "cost": "6", "settle": {"status": {"4xx": 90, "5xx": 0}}}}}`)
+		for i, step := range []struct{ status, left int }{{200, 24}, {503, 24}, {404, 0}} {
+			if !m.visit(t, from("203.0.113.1", "/"), step.status) {
+				t.Fatalf("%s: step %d was refused", algorithm, i)
+			}
+			m.settled()
+			if r := m.look(t); r.Max != 30 || r.Remaining != int64(step.left) || r.Reset > 2*24*time.Hour {
+				t.Errorf("%s: step %d: %d of %d left for %s, want %d of 30", algorithm, i, r.Remaining, r.Max, r.Reset, step.left)
+			}
+		}
+	}
+}
+
+// What Redis was charged is nothing that its stand-in could give back.
+func TestSettleInOutage(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	app := build(t, `{"redis": {"addresses": ["`+server.Addr()+`"], "timeout": "1s"}}`)
+	r := from("203.0.113.1", "/")
+	var meters []*Meter
+	var inside []*Reading
+	for _, algorithm := range []string{limiter.SlidingWindow, limiter.TokenBucket, limiter.FixedWindow} {
+		m := app.meter(t, `{"rate_limits": {"outage `+algorithm+`": {"key": "x", "max_events": 60, "window": "24h", "algorithm": "`+algorithm+`",
+			"cost": "20", "settle": {"status": {"5xx": 0}}}}}`)
+		// The stand-in has counted in an earlier outage.
+		var counted [1]limiter.Result
+		if err := app.memory.Take(t.Context(), []limiter.Ask{{Limit: &m.zones[0].limits[0], Key: "x", Cost: 20}}, counted[:]); err != nil {
+			t.Fatal(err)
+		}
+		d, err := m.Read(r)
+		if err != nil || d.Results[0].Origin != limiter.Exactly {
+			t.Fatalf("%+v, %v", d, err)
+		}
+		meters, inside = append(meters, m), append(inside, d)
+	}
+	server.Kill()
+	for i, m := range meters {
+		if !m.visit(t, r, http.StatusOK) || m.look(t).Remaining != 20 {
+			t.Fatalf("the stand-in says %+v, want 20 left", m.look(t))
+		}
+		err := m.Serve(inside[i], httptest.NewRecorder(), r, caddyhttp.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) error {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.settled()
+		if left := m.look(t).Remaining; left != 20 {
+			t.Errorf("%s: the stand-in has %d left, want 20", m.zones[0].seen.Name, left)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirhq/caddy-weir/limiter"
+	"github.com/weirhq/caddy-weir/limiter/layer"
 )
 
 const (
@@ -109,20 +110,21 @@ func (s *settler) await(within time.Duration) {
 	}
 }
 
-// settlers returns what corrects the store that decides.
+// settlers returns what corrects the stores that decide: each what it has counted itself, since the
+// other knows nothing of it. So what Redis counted is not corrected while Redis is away.
 func (s *Shared) settlers(onStoreError string) settlers {
 	if known, ok := s.settled[onStoreError]; ok {
 		return known
 	}
 	var made settlers
-	memory := newSettler(s.memory, true)
-	switch {
-	case s.redis == nil:
-		made.first = memory
-	case onStoreError == local:
-		made = settlers{first: newSettler(s.store(onStoreError), false), second: memory}
-	default:
-		made.first = newSettler(s.store(onStoreError), false)
+	if s.redis == nil {
+		made.first = newSettler(s.memory, true)
+	} else {
+		// No limit that is settled is reserved of, or counted afterwards.
+		made.first = newSettler(s.pooled.refusals.Around(s.pooled.breaker), false)
+		if onStoreError == local {
+			made.second = newSettler(layer.Share(s.app.Instances, s.memory), true)
+		}
 	}
 	s.settled[onStoreError] = made
 	return made

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -38,10 +37,20 @@ type Shared struct {
 	redis   limiter.Store            // nil if counts are kept in memory
 	pooled  pooledRedis              // the same, with what belongs to it
 	layered map[string]limiter.Store // by the word of on_store_error
-	closed  atomic.Bool
 
 	memoryLeases, redisLeases *lessor             // of memory and redis
 	settled                   map[string]settlers // by the word of on_store_error
+
+	reserves *layer.Reserves // nil if counts are kept in memory
+	deferred *layer.Deferred
+	counted  *memstore.Store // what deferred limits count here
+
+	bans   *bans
+	crowds crowds
+
+	list    *List // the shared block list
+	gatesMu sync.Mutex
+	gates   []*Gate // of all block handlers
 
 	// What has been loaded so far.
 	zones  registry
@@ -105,26 +114,43 @@ func (s *Shared) open(ctx caddy.Context) error {
 			return err
 		}
 		s.redis, s.redisLeases = s.pooled.Store, s.pooled.leases
+		s.pooled.users.join(s)
 	}
-	return nil
+	if err = s.openModes(); err != nil {
+		return fmt.Errorf("count after: %w", err)
+	}
+	if s.list, err = newList(s); err != nil {
+		return fmt.Errorf("block: %w", err)
+	}
+	return s.openBans()
 }
 
 // Run does the background work until ctx is done: it lets expired keys go and hands
 // events to their handlers, and warns of what is wrong with Redis once that is there.
 func (s *Shared) Run(ctx context.Context) {
+	defer s.publish()()
 	var work sync.WaitGroup
+	work.Go(func() { s.list.run(ctx) })
 	work.Go(func() { s.events.Run(ctx) })
 	work.Go(func() { s.sweep(ctx) })
+	work.Go(func() { s.deferred.Run(ctx) })
+	work.Go(func() { s.runReserves(ctx) })
+	work.Go(func() { s.bans.run(ctx) })
+	work.Go(func() { s.crowds.Run(ctx) })
 	if s.redis != nil {
 		work.Go(func() { s.inspect(ctx) })
+		work.Go(func() { s.pooled.ListenFreed(ctx, s.pooled.refusals.ForgetName, s.pooled.refusals.Clear) })
 	}
 	work.Wait()
 }
 
-// sweep also gives the memory store its bound, again and again: an older configuration has
+// sweep also gives the stores in memory their bound, again and again: an older configuration has
 // set another one, and so may a newer one that ran for a moment until its load failed.
 func (s *Shared) sweep(ctx context.Context) {
-	s.memory.SetMaxKeys(s.app.MaxKeys)
+	memory := []*memstore.Store{s.memory, s.counted}
+	for _, m := range memory {
+		m.SetMaxKeys(s.app.MaxKeys)
+	}
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
 	for {
@@ -132,8 +158,10 @@ func (s *Shared) sweep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.memory.SetMaxKeys(s.app.MaxKeys)
-			s.memory.Sweep(s.app.MaxKeys/sweepParts + 1)
+			for _, m := range memory {
+				m.SetMaxKeys(s.app.MaxKeys)
+				m.Sweep(s.app.MaxKeys/sweepParts + 1)
+			}
 		}
 	}
 }
@@ -141,12 +169,18 @@ func (s *Shared) sweep(ctx context.Context) {
 // Close gives back what Build took. What still serves afterwards does no harm: the
 // memory store stays, and a Redis store that nobody else uses is unavailable.
 func (s *Shared) Close() error {
-	s.closed.Store(true)
+	s.closeModes()
+	if s.redis != nil {
+		s.pooled.users.leave(s)
+	}
 	if s.redisLeases != nil && caddy.Exiting() {
 		s.redisLeases.quit()
 		for _, with := range s.settled {
 			with.first.await(settleFarewell)
 		}
+	}
+	if s.list != nil {
+		s.list.close()
 	}
 	return s.holds.release()
 }
@@ -169,31 +203,33 @@ func (s *Shared) store(onStoreError string) limiter.Store {
 	}
 	st := observe.Watch("memory")(s.memory)
 	if s.redis != nil {
-		// From the innermost to the outermost.
-		second := st
+		second := layer.Share(s.app.Instances, st)
 		switch onStoreError {
 		case allow:
 			second = layer.AllowAll{}
 		case deny:
 			second = layer.DenyAll{}
 		}
-		st = layer.Fallback(second, s.tell)(observe.Watch("redis")(s.redis))
+		// From the innermost, before which reserves and the breaker stand, to the outermost.
+		st = s.reserves
+		for _, around := range []layer.Layer{
+			layer.Fallback(second),
+			s.pooled.refusals.Around,
+		} {
+			st = around(st)
+		}
 	}
+	st = s.deferred.Around(st) // which asks none of them
 	s.layered[onStoreError] = st
 	return st
 }
 
-// tell logs that the store is down or up again. A configuration that is out of use has
-// closed its store itself.
-func (s *Shared) tell(down bool, err error) {
-	if !s.closed.Load() {
-		s.log.Store(down, err)
-	}
-}
-
 // LintProxies warns, once for each configuration, if a request shows that clients are
 // not who they seem. Both handlers show it theirs.
-func (s *Shared) LintProxies(r *http.Request) { s.lint.check(r, s.logger) }
+func (s *Shared) LintProxies(r *http.Request) {
+	s.lint.check(r, s.logger)
+	s.list.protection.learn(r)
+}
 
 // place names the next rate_limit handler in messages, as well as it is known.
 func (s *Shared) place(ctx caddy.Context) string {

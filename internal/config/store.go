@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/weirhq/caddy-weir/internal/observe"
+	"github.com/weirhq/caddy-weir/limiter/layer"
 	"github.com/weirhq/caddy-weir/limiter/memstore"
 	"github.com/weirhq/caddy-weir/limiter/redisstore"
 )
@@ -199,11 +200,17 @@ type pooledRedis struct {
 	*redisstore.Store
 
 	leases    *lessor
-	inspected *atomic.Bool // whether a configuration has warned of what its servers lack
+	breaker   *layer.Breaker   // stands before the store
+	refusals  *layer.DenyCache // of the store
+	users     *storeUsers      // the configurations
+	inspected *atomic.Bool     // whether one of them has warned of what its servers lack
 }
 
 // Destruct closes the store when the last request that holds a lease in it has ended.
-func (p pooledRedis) Destruct() error { return p.leases.close(p.Close) }
+func (p pooledRedis) Destruct() error {
+	p.breaker.Close()
+	return p.leases.close(p.Close)
+}
 
 // holds is the references that one configuration took from the pool.
 type holds struct{ keys []any }
@@ -222,6 +229,22 @@ func (h *holds) memory(maxKeys int) (*memstore.Store, *lessor, error) {
 }
 
 func (h *holds) redis(a *App) (pooledRedis, error) {
+	key := a.redisKey()
+	v, err := h.take(key, func() (caddy.Destructor, error) {
+		s, err := redisstore.New(key.options(a.Redis))
+		if err != nil {
+			return nil, err
+		}
+		return newPooledRedis(s), nil
+	})
+	if err != nil {
+		return pooledRedis{}, err
+	}
+	return v.(pooledRedis), nil
+}
+
+// redisKey names the configuration's Redis.
+func (a *App) redisKey() redisKey {
 	c := a.Redis
 	key := redisKey{
 		addresses: strings.Join(c.Addresses, "\n"), sentinel: c.Sentinel, cluster: c.Cluster,
@@ -233,27 +256,23 @@ func (h *holds) redis(a *App) (pooledRedis, error) {
 	if c.TLS != nil {
 		key.secure, key.tls = true, *c.TLS.files()
 	}
-	v, err := h.take(key, func() (caddy.Destructor, error) {
-		o := redisstore.Options{
-			Addresses: c.Addresses, Sentinel: key.sentinel, Cluster: key.cluster,
-			Username: key.username, Password: key.password,
-			DB: key.db, Prefix: key.prefix,
-			Timeout: key.timeout, PoolSize: key.poolSize,
-			ClearKeys: !key.hashed, Secret: []byte(key.secret),
-		}
-		if key.secure {
-			o.TLS = &key.tls
-		}
-		s, err := redisstore.New(o)
-		if err != nil {
-			return nil, err
-		}
-		return pooledRedis{s, newLessor(s, false), new(atomic.Bool)}, nil
-	})
-	if err != nil {
-		return pooledRedis{}, err
+	return key
+}
+
+// options are how the Redis of a key, which c says as well, is reached.
+func (k redisKey) options(c *Redis) redisstore.Options {
+	o := redisstore.Options{
+		Addresses: c.Addresses, Sentinel: k.sentinel, Cluster: k.cluster,
+		Username: k.username, Password: k.password,
+		DB: k.db, Prefix: k.prefix,
+		Timeout: k.timeout, PoolSize: k.poolSize,
+		ClearKeys: !k.hashed, Secret: []byte(k.secret),
 	}
-	return v.(pooledRedis), nil
+	if k.secure {
+		tls := k.tls
+		o.TLS = &tls
+	}
+	return o
 }
 
 func (h *holds) take(key any, build caddy.Constructor) (any, error) {

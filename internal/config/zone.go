@@ -11,7 +11,7 @@ type Zone struct {
 	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 	// Key is whose budget a request spends: one or several parts with
 	// placeholders, kept apart. A string stands for one part. Default: one budget
-	// for all.
+	// for all; in a zone for feeds each client's own.
 	Key Parts `json:"key,omitempty"`
 	// Limits of which every one must hold.
 	Limits []Rate `json:"limits,omitempty"`
@@ -32,9 +32,18 @@ type Zone struct {
 	Cost Cost `json:"cost,omitempty"`
 	// Settle corrects what a request was charged by what became of it.
 	Settle *Settle `json:"settle,omitempty"`
+	// Feed makes the zone one for readers of feeds.
+	Feed *Feed `json:"feed,omitempty"`
 	// CountRejected makes refused requests count too, and refuses a client that
 	// keeps hammering for at most this long. Default: 0, refusals are not counted.
 	CountRejected caddy.Duration `json:"count_rejected,omitempty"`
+	// Lease lets a node take up to that many events of a busy key at a time from Redis
+	// and spend them without asking again, 2 to 1,000,000. Default: 0, each request asks.
+	Lease int64 `json:"lease,omitempty"`
+	// CountAfter makes the zone decide by what this node knows, count after the
+	// response, and tell the store at this interval: 10ms to 1h. Default: 0, each
+	// request asks the store and is counted when it comes.
+	CountAfter caddy.Duration `json:"count_after,omitempty"`
 	// OnEmptyKey says what becomes of a request whose key is empty: `skip`,
 	// `client_ip` or `reject`. Default: `client_ip`.
 	OnEmptyKey string `json:"on_empty_key,omitempty"`
@@ -45,6 +54,8 @@ type Zone struct {
 	ExemptRanges []string `json:"exempt_ranges,omitempty"`
 	// Exempt selects requests that are not limited.
 	Exempt caddyhttp.RawMatcherSets `json:"exempt,omitempty" caddy:"namespace=http.matchers"`
+	// Ban keeps a key out for a while that has done something too often.
+	Ban *Ban `json:"ban,omitempty"`
 	// DryRun makes the zone count and report, but never refuse.
 	DryRun bool `json:"dry_run,omitempty"`
 }

@@ -43,16 +43,19 @@ func (z *Zone) check(r report, app *App) {
 	if z.Settle != nil {
 		z.Settle.check(r.in("settle"))
 	}
+	z.Feed.check(r.in("feed"), z)
 	checkPrefixes(r, z.IPv4Prefix, z.IPv6Prefix)
 	z.checkExempt(r)
+	z.checkModes(r, app)
+	z.checkBan(r.in("ban"), app)
 }
 
 func (z *Zone) checkKey(r report, app *App) {
 	r.in("on_empty_key").oneOf(z.OnEmptyKey, emptySkip, emptyClientIP, emptyReject)
-	if len(z.Key) == 0 {
+	if len(z.parts()) == 0 {
 		r.warn("a zone without a key is one budget for all clients together")
 	}
-	compileKey(r.in("key"), z.Key, z.OnEmptyKey, z.bits(app))
+	compileKey(r.in("key"), z.parts(), z.OnEmptyKey, z.bits(app))
 }
 
 // checkCost checks the cost by itself and, where it is constant, against what a key can

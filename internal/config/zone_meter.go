@@ -16,15 +16,18 @@ import (
 
 // A zoneMeter is a Zone that is built.
 type zoneMeter struct {
-	seen   *observe.Zone
-	match  caddyhttp.MatcherSets
-	exempt caddyhttp.MatcherSets
-	ranges *blocklist.Prefixes
-	key    *compiledKey
-	cost   compiledCost
-	limits []limiter.Limit
-	prices *prices // nil if what a request costs at entry stands
-	shadow bool
+	seen     *observe.Zone
+	match    caddyhttp.MatcherSets
+	exempt   caddyhttp.MatcherSets
+	ranges   *blocklist.Prefixes
+	key      *compiledKey
+	cost     compiledCost
+	limits   []limiter.Limit
+	prices   *prices    // nil if what a request costs at entry stands
+	ban      *banMeter  // nil if the zone bans nobody
+	feed     *feedMeter // nil if the zone is not one for feeds
+	shadow   bool
+	deferred bool // whether it counts after the response
 
 	// What was logged once.
 	unsound, tooDear atomic.Bool
@@ -36,11 +39,12 @@ func (z *Zone) build(ctx caddy.Context, name string, app *App, shadow bool) (*zo
 	setDefault(&onEmpty, emptyClientIP)
 	r := newReport().in("zone %q", name)
 	m := &zoneMeter{
-		seen:   observe.NewZone(name),
-		key:    compileKey(r, z.Key, onEmpty, z.bits(app)),
-		cost:   compileCost(r, z.Cost),
-		prices: z.Settle.compile(),
-		shadow: shadow || z.DryRun,
+		seen:     observe.NewZone(name),
+		key:      compileKey(r, z.parts(), onEmpty, z.bits(app)),
+		cost:     compileCost(r, z.Cost),
+		prices:   z.Settle.compile(),
+		shadow:   shadow || z.DryRun,
+		deferred: z.CountAfter > 0,
 	}
 	limits := z.limits(name)
 	number(limits)

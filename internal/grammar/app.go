@@ -25,6 +25,7 @@ func App(app *config.App) directive.Table {
 			return b.Read(redis(app.Redis))
 		}),
 		directive.OneOf("on_store_error", &app.OnStoreError, storeErrors...),
+		directive.Count("instances", "<n>", &app.Instances),
 		directive.Args("hash_keys", "on|off|secret <string>", 1, 2, func(args []string) error {
 			switch {
 			case args[0] == "secret" && len(args) == 2 && args[1] == "":
@@ -55,6 +56,10 @@ func App(app *config.App) directive.Table {
 				return err
 			}
 			return directive.Span(args[1], &app.Tarpit.Time)
+		}),
+		directive.Nested("block", "", 0, sharedBlock(new(config.SharedBlock)), func(b *directive.Body) error {
+			app.Block = new(config.SharedBlock)
+			return b.Read(sharedBlock(app.Block))
 		}),
 	}
 }

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
@@ -32,6 +33,7 @@ func Block(h httpcaddyfile.Helper, b *config.Block) directive.Table {
 			}
 			return directive.Whole(args[0], 1, &b.Status)
 		}),
+		directive.Flag("no_shared", &b.NoShared),
 	}
 }
 
@@ -61,11 +63,84 @@ func rule(r *config.Rule) directive.Table {
 			r.Header[name] = append(r.Header[name], args[1:]...)
 			return nil
 		})),
+		directive.OneOf("source", &r.Source, "http", "websocket", "job"),
+		patterns("message_type", &r.MessageType),
+		patterns("user", &r.User),
+		patterns("handler", &r.Handler),
+		patterns("args", &r.Args),
+		directive.Args("dropped", "drop|retry <after>|dead_letter", 1, 2, func(args []string) error {
+			r.Dropped = strings.Join(args, ":")
+			return nil
+		}),
+		directive.Args("scope", "all|site <host>", 1, 2, func(args []string) error {
+			r.Scope = strings.Join(args, ":")
+			return nil
+		}),
 		directive.Text("note", "<text>", &r.Note),
-		directive.Text("expires", "<duration|RFC 3339>", &r.Expires),
+		directive.Text("author", "<text>", &r.Author),
+		directive.Text("expires", "<duration|RFC 3339>|never", &r.Expires),
 		directive.Args("action", "<code>|abort|tarpit|mark", 1, 1, func(args []string) error {
 			return r.Action.UnmarshalText([]byte(args[0]))
 		}),
+		directive.OneOf("mode", &r.Mode, modes...),
 		directive.Flag("dry_run", &r.DryRun),
+	}
+}
+
+// sharedBlock is the table of the shared list.
+func sharedBlock(b *config.SharedBlock) directive.Table {
+	return directive.Table{
+		directive.OneOf("mode", &b.Mode, modes...),
+		directive.Many(directive.Args("allow", "<address|cidr...>", 1, -1, func(args []string) error {
+			return directive.AppendRanges(&b.Allow, args)
+		})),
+		directive.Many(directive.Args("protect", "<address|cidr...>", 1, -1, func(args []string) error {
+			return directive.AppendRanges(&b.Protect, args)
+		})),
+		directive.Many(directive.Nested("file", "<path>", 1, listFile(new(config.ListFile)), func(body *directive.Body) error {
+			f := config.ListFile{Path: body.Args[0]}
+			err := body.Read(listFile(&f))
+			b.Files = append(b.Files, f)
+			return err
+		})),
+		directive.Many(directive.Nested("url", "<address>", 1, listURL(new(config.ListURL)), func(body *directive.Body) error {
+			u := config.ListURL{URL: body.Args[0]}
+			err := body.Read(listURL(&u))
+			b.URLs = append(b.URLs, u)
+			return err
+		})),
+	}
+}
+
+func listFile(f *config.ListFile) directive.Table { return listOptions(&f.ListOptions) }
+
+func listURL(u *config.ListURL) directive.Table {
+	return append(directive.Table{
+		directive.Duration("refresh", &u.Refresh),
+		directive.Duration("timeout", &u.Timeout),
+		directive.Many(directive.Args("header", "<name> <value>", 2, 2, func(args []string) error {
+			if u.Header == nil {
+				u.Header = make(map[string][]string)
+			}
+			name := http.CanonicalHeaderKey(args[0])
+			u.Header[name] = append(u.Header[name], args[1])
+			return nil
+		})),
+	}, listOptions(&u.ListOptions)...)
+}
+
+// listOptions holds what files and lists on the web have in common.
+func listOptions(o *config.ListOptions) directive.Table {
+	return directive.Table{
+		directive.Text("name", "<name>", &o.Name),
+		directive.Text("format", "<format>", &o.Format),
+		directive.Args("action", "<code>|abort|tarpit|mark", 1, 1, func(args []string) error {
+			return o.Action.UnmarshalText([]byte(args[0]))
+		}),
+		directive.Flag("dry_run", &o.DryRun),
+		directive.Duration("expires", &o.Expires),
+		directive.Count("max_entries", "<n>", &o.MaxEntries),
+		directive.Flag("accept_shrunken", &o.AcceptShrunken),
+		directive.Flag("keep_private", &o.KeepPrivate),
 	}
 }

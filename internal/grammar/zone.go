@@ -47,6 +47,10 @@ func zone(h httpcaddyfile.Helper, z *config.Zone) directive.Table {
 			z.Settle = new(config.Settle)
 			return b.Read(settle(z.Settle))
 		}),
+		directive.Nested("feed", "", 0, feed(new(config.Feed)), func(b *directive.Body) error {
+			z.Feed = new(config.Feed)
+			return b.Read(feed(z.Feed))
+		}),
 		directive.Args("count_rejected", "[<ceiling>]", 0, 1, func(args []string) error {
 			if len(args) == 0 {
 				z.CountRejected = usualCeiling
@@ -54,10 +58,16 @@ func zone(h httpcaddyfile.Helper, z *config.Zone) directive.Table {
 			}
 			return directive.Span(args[0], &z.CountRejected)
 		}),
+		directive.Count("lease", "<n>", &z.Lease),
+		directive.Args("count", "after [<interval>]", 1, 2, func(args []string) error { return countAfter(args, z) }),
 		directive.OneOf("on_empty_key", &z.OnEmptyKey, emptyKeys...),
 		directive.Count("ipv4_prefix", "<bits>", &z.IPv4Prefix),
 		directive.Count("ipv6_prefix", "<bits>", &z.IPv6Prefix),
 		directive.RangesOrMatchers("exempt", h, &z.ExemptRanges, &z.Exempt),
+		directive.Nested("ban", "", 0, ban(new(config.Ban)), func(b *directive.Body) (err error) {
+			z.Ban, err = readBan(b)
+			return err
+		}),
 		directive.Flag("dry_run", &z.DryRun),
 	}
 }
@@ -77,6 +87,18 @@ func settle(s *config.Settle) directive.Table {
 		directive.Text("header", "<name>", &s.Header),
 		directive.Count("bytes", "<n>", &s.Bytes),
 	}
+}
+
+// countAfter reads `after [<interval>]`.
+func countAfter(args []string, z *config.Zone) error {
+	if args[0] != "after" {
+		return fmt.Errorf("%q does not fit, write \"count after [<interval>]\"", args[0])
+	}
+	z.CountAfter = config.DefaultCountAfter
+	if len(args) == 1 {
+		return nil
+	}
+	return directive.Span(args[1], &z.CountAfter)
 }
 
 // usualCeiling stands for the ceiling of a count_rejected without one while a zone is

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/weirhq/caddy-weir/blocklist"
+)
+
+// Rule turns the rule into one of the block list. Durations count from now. What is wrong with a
+// word is an error; what the rule matches is left to the list's own check.
+func (u *Rule) Rule(now time.Time) (blocklist.Rule, error) {
+	rule := blocklist.Rule{Name: u.Name, Action: u.Action, Note: u.Note, Author: u.Author}
+	// A list that is there but empty is kept, and refused later: it means nothing
+	// rather than anything.
+	field := func(name string, patterns []string) {
+		if patterns != nil {
+			rule.Fields = append(rule.Fields, blocklist.Field{Name: name, Patterns: patterns})
+		}
+	}
+	field("client_ip", u.ClientIP)
+	field("method", u.Method)
+	field("host", u.Host)
+	field("path", u.Path)
+	field("url", u.URL)
+	if u.Query != nil {
+		field("query", []string{*u.Query})
+	}
+	field("user_agent", u.UserAgent)
+	field("agent", u.Agent)
+	for _, name := range slices.Sorted(maps.Keys(u.Header)) {
+		rule.Fields = append(rule.Fields, blocklist.Field{Name: "header", Header: name, Patterns: u.Header[name]})
+	}
+	field("message_type", u.MessageType)
+	field("user", u.User)
+	field("handler", u.Handler)
+	field("args", u.Args)
+	return rule, u.words(&rule, now)
+}
+
+// words reads the options that are single words.
+func (u *Rule) words(rule *blocklist.Rule, now time.Time) error {
+	var problems []error
+	read := func(name, text string, parse func() error) {
+		if text == "" {
+			return
+		}
+		if err := parse(); err != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	read("mode", u.Mode, func() (err error) {
+		rule.Mode, err = blocklist.ParseMode(u.Mode)
+		return err
+	})
+	if u.DryRun && u.Mode != "" && rule.Mode != blocklist.DryRun {
+		problems = append(problems, fmt.Errorf("mode: is %s, and dry_run is given as well", u.Mode))
+	}
+	if u.DryRun {
+		rule.Mode = blocklist.DryRun
+	}
+	read("source", u.Source, func() (err error) {
+		rule.Source, err = blocklist.ParseSource(u.Source)
+		return err
+	})
+	read("dropped", u.Dropped, func() (err error) {
+		rule.Dropped, err = blocklist.ParseDropped(u.Dropped)
+		return err
+	})
+	read("scope", u.Scope, func() (err error) {
+		rule.Scope, err = blocklist.ParseScope(u.Scope)
+		return err
+	})
+	read("created", u.Created, func() (err error) {
+		if rule.Created, err = time.Parse(time.RFC3339, u.Created); err != nil {
+			err = fmt.Errorf("must be a time such as 2026-12-24T18:00:00Z, got %q", u.Created)
+		}
+		return err
+	})
+	read("expires", u.Expires, func() (err error) {
+		rule.Expires, err = parseExpires(u.Expires, now)
+		return err
+	})
+	return errors.Join(problems...)
+}
+
+// RuleOf is the inverse of [Rule.Rule].
+func RuleOf(r *blocklist.Rule) Rule {
+	u := Rule{Name: r.Name, Action: r.Action, Note: r.Note, Author: r.Author}
+	for _, f := range r.Fields {
+		switch f.Name {
+		case "client_ip":
+			u.ClientIP = f.Patterns
+		case "method":
+			u.Method = f.Patterns
+		case "host":
+			u.Host = f.Patterns
+		case "path":
+			u.Path = f.Patterns
+		case "url":
+			u.URL = f.Patterns
+		case "query":
+			u.Query = &f.Patterns[0]
+		case "user_agent":
+			u.UserAgent = f.Patterns
+		case "agent":
+			u.Agent = f.Patterns
+		case "message_type":
+			u.MessageType = f.Patterns
+		case "user":
+			u.User = f.Patterns
+		case "handler":
+			u.Handler = f.Patterns
+		case "args":
+			u.Args = f.Patterns
+		case "header":
+			if u.Header == nil {
+				u.Header = make(map[string][]string)
+			}
+			u.Header[f.Header] = f.Patterns
+		}
+	}
+	if r.Mode != blocklist.Enforce {
+		u.Mode = r.Mode.String()
+	}
+	if r.Source != blocklist.AnySource {
+		u.Source = r.Source.String()
+	}
+	if r.Dropped != (blocklist.Dropped{}) {
+		u.Dropped = r.Dropped.String()
+	}
+	if r.Scope != (blocklist.Scope{}) {
+		u.Scope = r.Scope.String()
+	}
+	if !r.Created.IsZero() {
+		u.Created = r.Created.UTC().Format(time.RFC3339Nano)
+	}
+	switch {
+	case !r.Expires.Before(blocklist.Never):
+		u.Expires = noEnd
+	case !r.Expires.IsZero():
+		u.Expires = r.Expires.UTC().Format(time.RFC3339Nano)
+	}
+	return u
+}
+
+// noEnd is the end of a rule that has none, where another is usual.
+const noEnd = "never"
+
+// parseExpires reads the end of a rule: a time, a duration from now, or never.
+func parseExpires(text string, now time.Time) (time.Time, error) {
+	switch text {
+	case "":
+		return time.Time{}, nil
+	case noEnd:
+		return blocklist.Never, nil
+	}
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
+	}
+	d, err := caddy.ParseDuration(text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("must be a duration such as 30d, a time such as 2026-12-24T18:00:00Z, or never, got %q", text)
+	}
+	if d <= 0 {
+		return time.Time{}, fmt.Errorf("must be positive, got %s", text)
+	}
+	return now.Add(d), nil
+}

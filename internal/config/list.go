@@ -1,0 +1,281 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/weirhq/caddy-weir/blocklist"
+	lists "github.com/weirhq/caddy-weir/blocklist/source"
+	"github.com/weirhq/caddy-weir/internal/observe"
+)
+
+// runtimeRules is what the part of rules made at run time is called.
+const runtimeRules = "shared"
+
+// staleAfter is after how long without its keeper the shared list is called stale.
+const staleAfter = time.Minute
+
+// A List is the shared block list of one configuration: what is made at run time, the lists of
+// others that the configuration names, and what it allows and protects. It is safe for concurrent
+// use, and works, with what it has, also after its configuration is gone.
+type List struct {
+	core       *core
+	mode       blocklist.Mode // the strictest that the configuration wants
+	allow      *blocklist.Prefixes
+	protection *protection
+	names      *namer
+	sources    []*listSource
+	logger     *zap.Logger
+	events     *observe.Events
+	budget     *blocklist.Budget
+
+	snapshot atomic.Pointer[blocklist.Snapshot]
+	seen     map[string]*observe.Rule // by the name of a source
+	made     *observe.Rule            // stands for rules made at run time
+	banned   *observe.Rule            // stands for bans
+
+	mu      sync.Mutex // of what a snapshot is composed of
+	content blocklist.Content
+	part    *blocklist.Part
+	forget  func()
+	closed  bool
+
+	stale atomic.Bool // the event was emitted
+}
+
+// newList makes the list of a configuration. Close must be called in the end.
+func newList(s *Shared) (*List, error) {
+	conf := s.app.Block
+	core, err := s.holds.list(&s.app)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{
+		core: core, logger: s.logger, events: s.events,
+		protection: newProtection(conf.Protect, conf.Allow),
+		names:      newNamer(s, core.dir),
+		seen:       make(map[string]*observe.Rule),
+		made:       observe.NewRule(runtimeRules),
+		banned:     observe.NewRule("ban"),
+	}
+	l.allow = l.protection.allowed
+	l.mode, _ = blocklist.ParseMode(conf.Mode) // "" is enforce
+	if conf.Mode == "" {
+		l.mode = blocklist.Enforce
+	}
+	l.budget = &blocklist.Budget{Stopped: l.stopped}
+	if l.sources, err = newSources(conf, l); err != nil {
+		return nil, err
+	}
+	for _, src := range l.sources {
+		l.seen[src.Name()] = observe.NewRule(src.Name())
+		src.load()
+	}
+	core.join(l)
+	return l, nil
+}
+
+// close takes the list out of what is told of changes. Those who still ask get what there was.
+func (l *List) close() {
+	l.core.leave(l)
+	for _, src := range l.sources {
+		src.close()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	if l.forget != nil {
+		l.forget()
+	}
+}
+
+// run does the background work until ctx is done.
+func (l *List) run(ctx context.Context) {
+	var work sync.WaitGroup
+	work.Go(func() { l.core.run(ctx) })
+	work.Go(func() { l.look(ctx) })
+	for _, src := range l.sources {
+		work.Go(func() { src.run(ctx) })
+	}
+	work.Wait()
+}
+
+// look sees, again and again, to what only time changes: a list that becomes too old, the secret of a
+// Redis that is there at last, a keeper that is away for too long.
+func (l *List) look(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		l.names.save()
+		l.compose()
+		s := l.core.state()
+		if s.since.IsZero() {
+			l.stale.Store(false)
+		} else if Now().Sub(s.since) >= staleAfter && l.stale.CompareAndSwap(false, true) {
+			l.logger.Warn("the shared block list is stale", zap.String("list", l.core.where), zap.Duration("age", l.core.age()), zap.Error(s.trouble))
+			l.events.ListStale(l.core.where, l.core.age(), s.trouble)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// refresh takes what was made at run time.
+func (l *List) refresh(content blocklist.Content, part *blocklist.Part) {
+	l.mu.Lock()
+	if part != l.part || l.forget == nil {
+		if l.forget != nil {
+			l.forget()
+		}
+		l.forget = observe.AddRules(runtimeRules, part.Len())
+	}
+	l.content, l.part = content, part
+	l.mu.Unlock()
+	l.compose()
+}
+
+// compose puts a new snapshot in force, unless it would be the one there is.
+func (l *List) compose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := Now()
+	next := &blocklist.Snapshot{
+		Mode: max(l.mode, l.content.Mode), Allow: l.allow, Protected: l.protection.ranges,
+		Bans: l.content.Bans, Name: l.names.network, Budget: l.budget,
+	}
+	if l.part.Len() > 0 {
+		next.Parts = append(next.Parts, l.part)
+	}
+	for _, src := range l.sources {
+		if part := src.current(now); part.Len() > 0 {
+			next.Parts = append(next.Parts, part)
+		}
+	}
+	if before := l.snapshot.Load(); before == nil || !before.Same(next) {
+		l.snapshot.Store(next)
+	}
+}
+
+// heard logs that the keeper is in trouble, or out of it.
+func (l *List) heard(err error) {
+	s := &l.core.told
+	switch {
+	case isUnreadable(err) && !*s:
+		*s = true
+		l.logger.Warn("some of the shared block list cannot be read and is not in force; a newer version may have written it", zap.Error(err))
+	case err != nil && !*s:
+		*s = true
+		l.logger.Warn("the shared block list cannot be followed; the last one known stays in force", zap.String("list", l.core.where), zap.Error(err))
+	case err == nil && *s:
+		*s = false
+		l.logger.Info("the shared block list is followed again", zap.String("list", l.core.where))
+	}
+}
+
+// noCopy logs that the disk takes no copy.
+func (l *List) noCopy(err error) {
+	l.logger.Warn("no copy of the shared block list can be kept on disk: a start without Redis will have none", zap.Error(err))
+}
+
+// stopped logs that a rule in dry run takes too long.
+func (l *List) stopped(rule *blocklist.Rule) {
+	l.logger.Error("a rule in dry run takes too long and was stopped", zap.String("rule", rule.Name), zap.Duration("budget", blocklist.DefaultBudget))
+}
+
+// Snapshot returns what is in force now. It is never nil.
+func (l *List) Snapshot() *blocklist.Snapshot { return l.snapshot.Load() }
+
+// Content returns what was made at run time, as far as this process knows.
+func (l *List) Content() blocklist.Content { return l.core.state().content }
+
+// Mode returns the mode in force: the less strict of the configuration's and the one set at run
+// time.
+func (l *List) Mode() blocklist.Mode { return l.snapshot.Load().Mode }
+
+// ErrDangerous is the error of a change that could lock its maker out, or everybody, and was not
+// insisted on.
+var ErrDangerous = errors.New("the change is dangerous: force it if it is meant")
+
+// Apply makes a change of the shared list and waits until it is in force here, or ctx is done. caller is the
+// address of whoever makes it, invalid if that is not known. What is dangerous in the change is returned; without force it
+// is then not made, and the error is [ErrDangerous]. An error that wraps [blocklist.ErrRefused] is the change's fault, one
+// that wraps [limiter.ErrUnavailable] that of Redis.
+func (l *List) Apply(ctx context.Context, c blocklist.Change, caller netip.Addr, force bool) (uint64, []blocklist.Danger, error) {
+	dangers, err := l.Guard().CheckIn(ctx, l.core.keeper, c, caller)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(dangers) > 0 && !force {
+		return 0, dangers, ErrDangerous
+	}
+	version, err := l.core.keeper.Apply(ctx, c)
+	if err != nil {
+		return 0, dangers, err
+	}
+	wait, cancel := context.WithTimeout(ctx, applyWait)
+	defer cancel()
+	if err := l.core.await(wait, version); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+		return version, dangers, fmt.Errorf("version %d is made, and cannot be put in force: %w", version, err)
+	}
+	return version, dangers, nil
+}
+
+// applyWait is how long Apply waits until its change is in force.
+const applyWait = time.Second
+
+// Guard knows what changes must not block by mistake.
+func (l *List) Guard() *blocklist.Guard {
+	return &blocklist.Guard{Protected: l.protection.all(), Name: func(p netip.Prefix) string {
+		name, _ := l.names.network(nil, p)
+		return string(name)
+	}}
+}
+
+// Trail returns the last n changes, the latest first.
+func (l *List) Trail(ctx context.Context, n int) ([]blocklist.Record, error) {
+	return l.core.keeper.Trail(ctx, n)
+}
+
+// A ListState tells how the shared list is.
+type ListState struct {
+	// Where it is kept: redis, or the path of a file.
+	Where string
+	// Version that is in force here.
+	Version uint64
+	// Age is how long ago that was known to be up to date; 0 while the keeper is followed.
+	Age time.Duration
+	// Error is what is wrong with the keeper, or with what it says; empty if nothing is.
+	Error string
+	// Sources are the lists of others.
+	Sources []lists.Status
+}
+
+// State tells how the list is.
+func (l *List) State() ListState {
+	s := l.core.state()
+	out := ListState{Where: l.core.where, Version: s.content.Version, Age: l.core.age()}
+	if err := errors.Join(s.trouble, s.bad); err != nil {
+		out.Error = err.Error()
+	}
+	out.Sources = l.Sources()
+	return out
+}
+
+// Sources tells how the lists of others are.
+func (l *List) Sources() []lists.Status {
+	all := make([]lists.Status, len(l.sources))
+	for i, src := range l.sources {
+		all[i] = src.Status()
+	}
+	return all
+}

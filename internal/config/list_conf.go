@@ -1,0 +1,211 @@
+package config
+
+import (
+	"cmp"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+
+	"github.com/weirhq/caddy-weir/blocklist"
+	lists "github.com/weirhq/caddy-weir/blocklist/source"
+)
+
+// SharedBlock is the shared block list: rules and bans that are made while servers run, and lists
+// that others keep. All block handlers apply it unless they say otherwise.
+//
+// Rules and bans lie in Redis, if the app has one, where all instances find them; else in a file
+// in Caddy's data directory.
+type SharedBlock struct {
+	// Mode is the strictest that the shared list, and with it the handlers that apply it,
+	// are in: `enforce`, `dry_run` or `off`. The mode that is set at run time counts if it is less
+	// strict. Default: `enforce`.
+	Mode string `json:"mode,omitempty"`
+	// Allow are addresses and CIDR ranges of clients that no block handler which applies the
+	// shared list refuses.
+	Allow []string `json:"allow,omitempty"`
+	// Protect are addresses and CIDR ranges, such as those of administrators, that
+	// neither shared rules nor bans concern, whoever makes them; loopback, this machine's own addresses and
+	// trusted proxies always are protected. What the configuration of a handler says still concerns them.
+	Protect []string `json:"protect,omitempty"`
+	// Files are lists on disk, looked at each second.
+	Files []ListFile `json:"files,omitempty"`
+	// URLs are lists on the web, downloaded again and again.
+	URLs []ListURL `json:"urls,omitempty"`
+}
+
+// ListFile is a list on disk.
+type ListFile struct {
+	// Path of the file. Placeholders are replaced.
+	Path string `json:"path"`
+
+	ListOptions
+}
+
+// ListURL is a list on the web.
+type ListURL struct {
+	// URL of the list, http or https. Placeholders are replaced.
+	URL string `json:"url"`
+	// Refresh is how often the list is downloaded, up to a tenth later, at least 5m, 1h from
+	// spamhaus.org, 5h from abuseipdb.com. Default: 24h.
+	Refresh caddy.Duration `json:"refresh,omitempty"`
+	// Timeout is how long one download may take. Default: 1m.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
+	// Header is sent along, for keys. Placeholders in values are replaced.
+	Header map[string][]string `json:"header,omitempty"`
+
+	ListOptions
+}
+
+// ListOptions are what files and lists on the web have in common.
+type ListOptions struct {
+	// Name of the list, in {http.block.rule}, logs and metrics. Default: the file's name, or
+	// the address without anything secret.
+	Name string `json:"name,omitempty"`
+	// Format of the list: `auto`, `plain`, `drop`, `ipset`, `nginx`, `crowdsec`,
+	// `crowdsec_csv`, `ranges`, `tor`, `agents` or `robots`. Default: `auto`.
+	Format string `json:"format,omitempty"`
+	// Action is what becomes of a request that the list matches, as in rules. Default: a refusal
+	// with the handler's status.
+	Action blocklist.Action `json:"action,omitempty"`
+	// DryRun makes the list report and let pass.
+	DryRun bool `json:"dry_run,omitempty"`
+	// Expires is how old the list may become and still count, since it was last known to be up to
+	// date. Default: any age.
+	Expires caddy.Duration `json:"expires,omitempty"`
+	// MaxEntries is the most entries of the list, of which one more refuses the whole list.
+	// Default: 1,000,000.
+	MaxEntries int `json:"max_entries,omitempty"`
+	// AcceptShrunken takes a list that is empty, or has shrunk to less than half. Default: the one
+	// before is kept.
+	AcceptShrunken bool `json:"accept_shrunken,omitempty"`
+	// KeepPrivate lets the list name private addresses. Default: they are cut out.
+	KeepPrivate bool `json:"keep_private,omitempty"`
+}
+
+func (b *SharedBlock) check(r report) {
+	r.in("mode").problem((&Block{Mode: b.Mode}).checkMode())
+	_, err := blocklist.ParsePrefixes(b.Allow)
+	r.in("allow").problem(err)
+	_, err = blocklist.ParsePrefixes(b.Protect)
+	r.in("protect").problem(err)
+	names := make(map[string]bool)
+	once := func(r report, name string) {
+		if names[name] {
+			r.problemf("there are two lists of this name: give one another name")
+		}
+		names[name] = true
+	}
+	for i := range b.Files {
+		f := &b.Files[i]
+		at := r.in("file %q", f.Path)
+		if f.Path == "" {
+			at.problemf("must have a path")
+		}
+		f.ListOptions.check(at)
+		once(at, f.name(filepath.Base(f.Path)))
+	}
+	for i := range b.URLs {
+		u := &b.URLs[i]
+		at := r.in("url %d", i+1) // the address may hold a secret
+		if u.Refresh < 0 {
+			at.in("refresh").problemf("must be positive, got %s", time.Duration(u.Refresh))
+		}
+		u.ListOptions.check(at)
+		if built, err := u.build(nil, "", func(lists.Status) {}); err != nil {
+			at.problem(err)
+		} else {
+			once(at, built.Name())
+		}
+		for _, values := range u.Header {
+			for _, value := range values {
+				adviseSecret(at.in("header"), value)
+			}
+		}
+	}
+}
+
+func (o *ListOptions) check(r report) {
+	_, err := o.format()
+	r.in("format").problem(err)
+	if o.Expires < 0 {
+		r.in("expires").problemf("must be positive, got %s", time.Duration(o.Expires))
+	}
+	if o.MaxEntries < 0 {
+		r.in("max_entries").problemf("must be positive, got %d", o.MaxEntries)
+	}
+	_, err = blocklist.NewListPart(blocklist.Entries{Rule: o.rule("x")})
+	r.problem(err)
+	if o.Name != "" {
+		checkName(r, o.Name)
+	}
+}
+
+func (o *ListOptions) format() (lists.Format, error) {
+	if o.Format == "" {
+		return lists.Auto, nil
+	}
+	return lists.ParseFormat(o.Format)
+}
+
+// name returns what the list is called, usually as here.
+func (o *ListOptions) name(usual string) string { return cmp.Or(o.Name, usual) }
+
+// rule returns what becomes of what a list of that name matches.
+func (o *ListOptions) rule(name string) blocklist.Rule {
+	rule := blocklist.Rule{Name: name, Action: o.Action}
+	if o.DryRun {
+		rule.Mode = blocklist.DryRun
+	}
+	return rule
+}
+
+func (o *ListOptions) options(name string, protected func() []netip.Prefix, report func(lists.Status)) lists.Options {
+	format, _ := o.format() // checked
+	return lists.Options{
+		Name: name, Format: format, Limits: lists.Limits{MaxEntries: o.MaxEntries},
+		KeepPrivate: o.KeepPrivate, Protected: protected, AcceptShrunken: o.AcceptShrunken, Report: report,
+	}
+}
+
+func (f *ListFile) build(protected func() []netip.Prefix, report func(lists.Status)) lists.Source {
+	return lists.File(f.Path, f.options(f.name(filepath.Base(f.Path)), protected, report))
+}
+
+func (u *ListURL) build(protected func() []netip.Prefix, dir string, report func(lists.Status)) (lists.Source, error) {
+	header := make(http.Header)
+	for name, values := range u.Header {
+		for _, value := range values {
+			header.Add(name, value)
+		}
+	}
+	how := lists.Download{Refresh: time.Duration(u.Refresh), Timeout: time.Duration(u.Timeout), Header: header, Dir: dir}
+	return lists.URL(u.URL, how, u.options(u.Name, protected, report))
+}
+
+// resolved returns the block with every placeholder replaced.
+func (b *SharedBlock) resolved(r report) *SharedBlock {
+	if b == nil {
+		return new(SharedBlock)
+	}
+	c := *b
+	c.Files, c.URLs = slices.Clone(b.Files), slices.Clone(b.URLs)
+	for i := range c.Files {
+		c.Files[i].Path = replace(r.in("file %q", c.Files[i].Path), c.Files[i].Path)
+	}
+	for i := range c.URLs {
+		u, at := &c.URLs[i], r.in("url %d", i+1)
+		u.URL = replace(at, u.URL)
+		header := make(map[string][]string, len(u.Header))
+		for name, values := range u.Header {
+			for _, value := range values {
+				header[name] = append(header[name], replace(at.in("header %q", name), value))
+			}
+		}
+		u.Header = header
+	}
+	return &c
+}
