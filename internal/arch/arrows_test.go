@@ -23,6 +23,8 @@ const (
 	caddy  = "github.com/caddyserver/caddy/v2"
 	redis  = "github.com/redis/go-redis/v9"
 	bart   = "github.com/gaissmai/bart"
+	cobra  = "github.com/spf13/cobra"
+	locked = "github.com/rogpeppe/go-internal/lockedfile"
 	prom   = "github.com/prometheus/client_golang"
 	zap    = "go.uber.org/zap"
 )
@@ -30,31 +32,41 @@ const (
 // domain is what we know about limits and blocking, without Caddy.
 var domain = []string{
 	"limiter", "limiter/algorithm", "limiter/memstore", "limiter/redisstore",
-	"limiter/layer", "limiter/headers", "blocklist",
+	"limiter/layer", "limiter/headers", "limiter/people",
+	"blocklist", "blocklist/source", "blocklist/filelist", "blocklist/redislist",
 }
 
 // mayUse says for each package of ours which packages outside the standard library its
 // code may import: ours by their folder, others by their module. Tests may import more.
 var mayUse = map[string][]string{
 	// The edge.
-	"": slices.Concat(domain, []string{"internal/config", "internal/directive", "internal/grammar", "internal/observe", "internal/respond", caddy, prom, zap}),
+	"": slices.Concat(domain, []string{"internal/admin", "internal/cli", "internal/config", "internal/directive", "internal/grammar", "internal/observe", "internal/respond", caddy, prom, zap}),
 	// The domain.
-	"limiter":            {},
-	"limiter/algorithm":  {"limiter"},
-	"limiter/memstore":   {"limiter", "limiter/algorithm"},
-	"limiter/redisstore": {"limiter", "limiter/algorithm", redis},
-	"limiter/layer":      {"limiter"},
-	"limiter/headers":    {"limiter"},
-	"limiter/storetest":  {"limiter", "limiter/algorithm"},
-	"blocklist":          {bart},
+	"limiter":              {},
+	"limiter/algorithm":    {"limiter"},
+	"limiter/memstore":     {"limiter", "limiter/algorithm"},
+	"limiter/redisstore":   {"limiter", "limiter/algorithm", "limiter/people", redis},
+	"limiter/layer":        {"limiter"},
+	"limiter/headers":      {"limiter"},
+	"limiter/people":       {},
+	"limiter/storetest":    {"limiter", "limiter/algorithm"},
+	"blocklist":            {bart},
+	"blocklist/source":     {"blocklist"},
+	"blocklist/filelist":   {"blocklist", "limiter", locked},
+	"blocklist/redislist":  {"blocklist", "limiter", "limiter/redisstore", redis},
+	"blocklist/keepertest": {"blocklist"},
 	// The services.
-	"internal/config":    slices.Concat(domain, []string{"internal/observe", caddy, prom, zap}),
+	"internal/config":    slices.Concat(domain, []string{"internal/feed", "internal/observe", caddy, prom, zap}),
+	"internal/feed":      {},
 	"internal/directive": {caddy, zap},
 	"internal/grammar":   {"limiter", "internal/config", "internal/directive", caddy},
 	"internal/observe":   slices.Concat(domain, []string{caddy, prom, zap}),
 	"internal/respond":   slices.Concat(domain, []string{caddy, zap}),
+	"internal/admin":     slices.Concat(domain, []string{"internal/config", "internal/observe", caddy}),
+	"internal/cli":       slices.Concat(domain, []string{"internal/admin", "internal/config", caddy, cobra}),
 	// What examples need to be tried.
 	"examples/websocket/app": {},
+	"examples/worker/worker": {},
 	// For tests only.
 	"internal/redistest": {redis},
 	"internal/arch":      {},

@@ -18,16 +18,22 @@ var blocks = []struct{ name, open, close string }{
 	{"tls", "{\nweir {\nredis localhost:6379 {\ntls {\n", "}\n}\n}\n}\n:80\n"},
 	{"rate_limit", ":80 {\nrate_limit {\n", "}\n}\n"},
 	{"zone", ":80 {\nrate_limit {\nzone api {\n", "}\n}\n}\n"},
+	{"feed", ":80 {\nrate_limit {\nzone api {\nfeed {\n", "}\n}\n}\n}\n"},
 	{"settle", ":80 {\nrate_limit {\nzone api {\nsettle {\n", "}\n}\n}\n}\n"},
+	{"ban", ":80 {\nrate_limit {\nzone api {\nban {\n", "}\n}\n}\n}\n"},
+	{"people", ":80 {\nrate_limit {\nzone api {\nban {\npeople {\n", "}\n}\n}\n}\n}\n"},
 	{"distributed", ":80 {\nrate_limit {\ndistributed {\n", "}\n}\n}\n"},
+	{"weir block", "{\nweir {\nblock {\n", "}\n}\n}\n:80\n"},
+	{"url", "{\nweir {\nblock {\nurl http://x/ {\n", "}\n}\n}\n}\n:80\n"},
 	{"block", ":80 {\nblock {\n", "}\n}\n"},
 	{"rule", ":80 {\nblock {\nrule scan {\n", "}\n}\n}\n"},
+	{"weir_check", ":80 {\nweir_check {\n", "}\n}\n"},
 }
 
 var (
 	knownWords = regexp.MustCompile(`\(known here: (.*?)\)`)
 	listItem   = regexp.MustCompile("(?m)^- `(\\w+)")
-	insideSite = regexp.MustCompile(`\A(?:#.*\n|\s)*(?:@|rate_limit|block)`)
+	insideSite = regexp.MustCompile(`\A(?:#.*\n|\s)*(?:@|rate_limit|block|weir_check)`)
 	rightUsage = regexp.MustCompile(`write ("(?:[^"\\]|\\.)*")`)
 )
 
