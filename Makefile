@@ -13,7 +13,8 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Flags for every `go test`, for instance GOTEST_FLAGS=-v.
 GOTEST_FLAGS ?=
-# Flags for bench-http, for instance BENCH_FLAGS='-pairs 30 -run allowed'.
+# Flags for bench-peers, bench-outage and bench-http, for instance BENCH_FLAGS=-quick or
+# BENCH_FLAGS='-pairs 30 -only redis/64'; -help tells of them, and -list of what is measured.
 BENCH_FLAGS ?=
 # How long each fuzz target runs.
 FUZZTIME ?= 20s
@@ -21,7 +22,7 @@ FUZZTIME ?= 20s
 SOURCES = $(shell find . -name '*.go' -not -name '*_test.go' -not -path './bin/*') \
 	$(shell find . -name '*.lua' -not -path './bin/*') go.mod go.sum
 
-.PHONY: help run build test check lint golden bench bench-http fuzz clean
+.PHONY: help run build test check lint golden bench bench-peers bench-outage bench-http fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -40,6 +41,7 @@ bin/caddy: $(SOURCES)
 test: ## run all tests; a missing redis-server is installed first (apt-get or brew)
 	@.ci/redis
 	go test -race -shuffle=on -timeout 20m $(GOTEST_FLAGS) ./...
+	cd internal/bench && go test -shuffle=on -timeout 10m $(GOTEST_FLAGS) ./...
 	go test -run '^TestEarlyData$$' $(GOTEST_FLAGS) ./internal/e2e # see early_test.go
 
 check: lint test ## all that continuous integration checks
@@ -50,7 +52,7 @@ lint: ## formatting, vet, staticcheck and a tidy go.mod
 	go vet ./...
 	$(STATICCHECK) ./...
 	go mod tidy -diff
-	cd internal/bench && go vet . && go mod tidy -diff
+	cd internal/bench && go vet ./... && $(STATICCHECK) ./... && go mod tidy -diff
 
 golden: ## rewrite the golden files from what the program says now
 	UPDATE_GOLDEN=1 go test $(GOTEST_FLAGS) ./...
@@ -60,8 +62,20 @@ bench: ## run every benchmark and write the numbers to bin/bench.txt
 	@mkdir -p bin
 	go test -run '^$$' -bench . -benchmem -timeout 60m ./... | tee bin/bench.txt
 
-bench-http: ## measure a Caddy with and without this module under wrk, in pairs (Linux)
-	cd internal/bench && go run . $(BENCH_FLAGS)
+# What is measured in full is written into docs/benchmarks.md.
+COMPARE = cd internal/bench && go run . -write ../../docs/benchmarks.md $(BENCH_FLAGS)
+
+bench-peers: ## measure this module beside plain Caddy and other limiters, in pairs (Linux, 12 minutes)
+	@.ci/redis
+	$(COMPARE) http memory redis accuracy
+
+bench-outage: ## measure what requests meet while Redis is down, slow or replaced (Linux, 2 minutes)
+	@.ci/redis
+	$(COMPARE) outage
+
+bench-http: ## measure more kinds of a Caddy with and without this module than bench-peers does (Linux)
+	@.ci/redis
+	$(COMPARE) http http-more
 
 fuzz: ## run every fuzz target for FUZZTIME, one after the other
 	@.ci/redis

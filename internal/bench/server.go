@@ -11,10 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/weirhq/caddy-weir/internal/bench/gauge"
 )
 
 // patience bounds every wait.
@@ -30,8 +30,8 @@ type server struct {
 	sent  int // requests, to this server so far
 }
 
-// startServer runs a Caddy and returns when it answers.
-func startServer(ctx context.Context, b *bench, name, config string) (*server, error) {
+// startServer runs a Caddy, which may speak to a Redis, and returns when it answers.
+func startServer(ctx context.Context, b *bench, name, config, redis string) (*server, error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func startServer(ctx context.Context, b *bench, name, config string) (*server, e
 	}
 	v := &server{url: "http://127.0.0.1:" + port, admin: "127.0.0.1:" + admin, gone: make(chan struct{})}
 	v.cmd = exec.CommandContext(ctx, b.caddy, "run", "--config", path, "--adapter", "caddyfile")
-	v.cmd.Env = append(os.Environ(), asCaddy+"=1", "HOME="+b.dir, "XDG_DATA_HOME="+b.dir, "XDG_CONFIG_HOME="+b.dir,
-		"PORT="+port, "ADMIN="+v.admin, "SITE="+b.dir)
+	v.cmd.Env = append(os.Environ(), role+"="+asCaddy, "HOME="+b.dir, "XDG_DATA_HOME="+b.dir, "XDG_CONFIG_HOME="+b.dir,
+		"PORT="+port, "ADMIN="+v.admin, "SITE="+b.dir, "REDIS="+redis)
 	v.cmd.Stderr = &v.log
 	if err := v.cmd.Start(); err != nil {
 		return nil, err
@@ -85,30 +85,8 @@ func (v *server) stop() {
 	}
 }
 
-// cpu returns the time that all threads of the process have run so far.
-func (v *server) cpu() (time.Duration, error) {
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", v.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	if len(tasks) == 0 {
-		return 0, errors.New("the kernel tells no /proc/<pid>/task/*/schedstat: this needs Linux")
-	}
-	var total int64
-	for _, path := range tasks {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return 0, err
-		}
-		first, _, _ := strings.Cut(string(text), " ")
-		ns, err := strconv.ParseInt(first, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", path, err)
-		}
-		total += ns
-	}
-	return time.Duration(total), nil
-}
+// cpu returns the time that the process has run so far.
+func (v *server) cpu() (time.Duration, error) { return gauge.CPU(v.cmd.Process.Pid) }
 
 // startProfile has the server write a CPU profile of that length to a file. The channel
 // is closed when it is written, or could not be, which standard error tells.
