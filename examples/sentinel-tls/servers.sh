@@ -36,7 +36,7 @@ start() {
 		{
 			tls "$port"
 			echo 'save ""'
-			echo "user weir on >$1 ~weir:* &weir:* +eval +evalsha +get +set +getrange +setrange +del +strlen +pexpire +time +select +ping +info +publish +subscribe"
+			echo "user weir on >$1 ~weir:* &weir:* +eval +evalsha +get +set +getrange +setrange +del +strlen +pexpire +time +select +ping +info +publish +subscribe +hget +hmget +hset +hdel +hexists +hlen +hscan +zadd +zrem +zrange +zrangebyscore +lpush +ltrim +lrange"
 			[ "$port" = "${data[0]}" ] || echo "replicaof 127.0.0.1 ${data[0]}"
 		} >"$folder/$port.conf"
 		redis-server "$folder/$port.conf"

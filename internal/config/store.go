@@ -41,7 +41,8 @@ type Redis struct {
 	Prefix string `json:"prefix,omitempty"`
 	// Timeout is the longest that a request waits for a decision. Default: 50ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
-	// PoolSize is the most connections that are held open to a server, 1 to 65,536.
+	// PoolSize is the most connections that are held open to a server for limits, 1 to 65,536.
+	// Three more listen for resets and look after the block list.
 	// Default: 64.
 	PoolSize int `json:"pool_size,omitempty"`
 }
