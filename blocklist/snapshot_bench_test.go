@@ -3,6 +3,8 @@ package blocklist
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -85,4 +87,60 @@ func BenchmarkMillion(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkSwap measures how long requests take, one after the other, while another goroutine
+// compiles a list of a million ranges and swaps it in again and again; and, to compare, while
+// it keeps as busy with what allocates nothing, and while there is none.
+func BenchmarkSwap(b *testing.B) {
+	e := Entries{Rule: Rule{Name: "list"}}
+	for _, text := range benchRanges(1_000_000).Fields[0].Patterns {
+		e.Prefixes = append(e.Prefixes, netip.MustParsePrefix(text))
+	}
+	var now atomic.Pointer[Snapshot]
+	now.Store(benchSnapshot(b, 100_000, 1_000, 200))
+	parts := now.Load().Parts[:1]
+	idle := now.Load()
+	for _, beside := range []struct {
+		name string
+		work func()
+	}{
+		{"swaps", func() {
+			list, err := NewListPart(e)
+			if err != nil {
+				b.Error(err)
+			}
+			now.Store(&Snapshot{Parts: append(slices.Clone(parts), list), Budget: new(Budget)})
+		}},
+		{"busy", func() { idle.Match(typical(), noon, nil) }},
+		{"alone", nil},
+	} {
+		b.Run(beside.name, func(b *testing.B) {
+			var stop atomic.Bool
+			done := make(chan int)
+			go func() {
+				swaps := 0
+				for ; beside.work != nil && !stop.Load(); swaps++ {
+					beside.work()
+				}
+				done <- swaps
+			}()
+			r := typical()
+			times := make([]time.Duration, 0, 1<<20)
+			for start := time.Now(); time.Since(start) < 3*time.Second; {
+				began := time.Now()
+				now.Load().Match(r, noon, nil)
+				if len(times) < cap(times) {
+					times = append(times, time.Since(began))
+				}
+			}
+			stop.Store(true)
+			n := <-done
+			slices.Sort(times)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(times[len(times)*9999/10000].Nanoseconds())/1e3, "p99.99-us")
+			b.ReportMetric(float64(times[len(times)-1].Nanoseconds())/1e3, "worst-us")
+			b.ReportMetric(float64(n), "times")
+		})
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,13 +28,27 @@ type blog struct {
 	now    time.Time
 }
 
+// blogClock is what the clock of this process shows while a blog runs; 0 for the system's. What
+// Caddy does in the background reads it too, also for a moment after it was stopped.
+var blogClock atomic.Int64
+
+var installClock = sync.OnceFunc(func() {
+	config.Clock = func() time.Time {
+		if at := blogClock.Load(); at != 0 {
+			return time.Unix(0, at).UTC()
+		}
+		return time.Now()
+	}
+})
+
 // newBlog runs a Caddyfile with these lines in the block of the zone "feed", before a file
 // server. It must not run beside other tests: the clock is one for the process.
 func newBlog(t *testing.T, lines string) *blog {
 	t.Helper()
 	b := &blog{T: t, root: t.TempDir(), now: clockStart}
-	config.Clock = func() time.Time { return b.now }
-	t.Cleanup(func() { config.Clock = nil })
+	installClock()
+	blogClock.Store(b.now.UnixNano())
+	t.Cleanup(func() { blogClock.Store(0) })
 	text, err := adapt(fmt.Sprintf(`{
 	weir {
 		headers off
@@ -98,7 +114,10 @@ func (b *blog) publish(path, hint string) {
 	}
 }
 
-func (b *blog) pass(span time.Duration) { b.now = b.now.Add(span) }
+func (b *blog) pass(span time.Duration) {
+	b.now = b.now.Add(span)
+	blogClock.Store(b.now.UnixNano())
+}
 
 // ask sends a request; header are names and values in turn.
 func (b *blog) ask(method, client, path string, header ...string) *httptest.ResponseRecorder {
