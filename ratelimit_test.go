@@ -265,7 +265,7 @@ func TestProvisionErrors(t *testing.T) {
 	for _, test := range []struct{ app, handler, want string }{
 		{`{"ipv4_prefix": 99, "max_keys": -1}`, zone(1), "ipv4_prefix: must be between 1 and 32, got 99\nmax_keys: must be between 1 and 1000000000, got -1"},
 		{`{"redis": {"addresses": ["localhost:1"], "password": "{env.WEIR_TEST_UNSET}"}}`, zone(1), "redis: password: "},
-		{`{}`, `{"handler": "block"}`, "refuses nothing"},
+		{`{}`, `{"handler": "block", "no_shared": true}`, "refuses nothing"},
 		{`{}`, zone(0), `zone "api": cost: must be between 1 and`},
 		// Both places are named.
 		{`{}`, zone(1) + "," + zone(2), `zone "api": cost: "1" in rate_limit handler 1 of server "site", but "2" in rate_limit handler 2 of server "site"`},
