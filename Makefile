@@ -22,10 +22,10 @@ FUZZTIME ?= 20s
 SOURCES = $(shell find . -name '*.go' -not -name '*_test.go' -not -path './bin/*') \
 	$(shell find . -name '*.lua' -not -path './bin/*') go.mod go.sum
 
-.PHONY: help run build test check lint golden bench bench-peers bench-outage bench-http fuzz clean
+.PHONY: help run build test test-module test-bench test-early test-redis check lint golden bench bench-peers bench-outage bench-http fuzz clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 21
 
 run: bin/caddy ## build Caddy with this module and serve examples/quickstart on localhost:8080
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' examples/quickstart/Caddyfile
@@ -38,11 +38,19 @@ bin/caddy: $(SOURCES)
 	@mkdir -p bin
 	go tool xcaddy build $(CADDY_VERSION) --with $(MODULE)@v0.0.0=. --output bin/caddy
 
-test: ## run all tests; a missing redis-server is installed first (apt-get or brew)
-	@.ci/redis
+test: test-module test-bench test-early ## run all tests; a missing redis-server is installed first (apt-get or brew)
+
+test-module: test-redis
 	go test -race -shuffle=on -timeout 20m $(GOTEST_FLAGS) ./...
+
+test-bench: test-redis
 	cd internal/bench && go test -shuffle=on -timeout 10m $(GOTEST_FLAGS) ./...
-	go test -run '^TestEarlyData$$' $(GOTEST_FLAGS) ./internal/e2e # see early_test.go
+
+test-early: test-redis # see early_test.go
+	go test -run '^TestEarlyData$$' $(GOTEST_FLAGS) ./internal/e2e
+
+test-redis:
+	@.ci/redis
 
 check: lint test ## all that continuous integration checks
 

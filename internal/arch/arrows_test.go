@@ -87,7 +87,7 @@ func (p pkg) folder() string {
 // packages lists all packages of the module.
 func packages(t *testing.T) []pkg {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json", "./...")
+	cmd := exec.Command("go", "list", "-buildvcs=false", "-json", "./...")
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -148,7 +148,7 @@ func covers(entry, path string) bool {
 
 // TestDomainNeverCompilesCaddy keeps the domain's tests a matter of seconds.
 func TestDomainNeverCompilesCaddy(t *testing.T) {
-	args := []string{"list", "-deps", "-test", "-f", "{{.ImportPath}}"}
+	args := []string{"list", "-buildvcs=false", "-deps", "-test", "-f", "{{.ImportPath}}"}
 	for _, folder := range append([]string{"limiter/storetest"}, domain...) {
 		args = append(args, "./"+folder)
 	}
