@@ -84,10 +84,12 @@ func (b *bans) idle() bool {
 // standing returns the ban that a request to a zone meets now, nil if there is none; dry is set
 // if it refuses nobody. Operators ban as well, so that the zone need not have a ban of its own. It
 // asks no store.
+//
+// A ban moves from here to the list while requests look: it is let go here once the list has it. So
+// what is held is always looked at first, and nobody slips through between the two.
 func (b *bans) standing(z *zoneMeter, key string, client netip.Addr) (ban *blocklist.Ban, dry bool) {
 	zone := z.seen.Name
-	listed := b.list.HasBans(zone)
-	if !listed && !b.held.any() {
+	if !b.held.any() && !b.list.HasBans(zone) {
 		return nil, false
 	}
 	now := b.now()
@@ -95,7 +97,7 @@ func (b *bans) standing(z *zoneMeter, key string, client netip.Addr) (ban *block
 		if h, ok := b.held.find(subject{zone, text}); ok && !h.ban.Over(now) && later(h.ban, ban) {
 			ban, dry = h.ban, h.dry || z.shadow
 		}
-		if !listed {
+		if !b.list.HasBans(zone) {
 			continue
 		}
 		if name, ok := b.name(text); ok {

@@ -109,6 +109,34 @@ func TestBanRolls(t *testing.T) {
 	one.sends("203.0.113.1", 200, 200)
 }
 
+// A request that looks just while a ban moves from the node that made it to the list finds it
+// at the one or at the other.
+func TestBanMovesWhileARequestLooks(t *testing.T) {
+	n := banning(t, new(memoryList), newTestClock().read, login(``))
+	n.sends("203.0.113.1", 401, 401, 401, 401)
+	moves := &movingList{listView: n.list, move: n.round}
+	n.shared.bans.list = moves
+	n.sends("203.0.113.1", 200, 429)
+	if moves.move != nil || n.shared.bans.held.any() {
+		t.Error("the ban did not move")
+	}
+}
+
+// A movingList takes over what is held right after it was first asked, and says then what it had before.
+type movingList struct {
+	*listView
+	move func()
+}
+
+func (l *movingList) HasBans(zone string) bool {
+	had := l.listView.HasBans(zone)
+	if move := l.move; move != nil {
+		l.move = nil
+		move()
+	}
+	return had
+}
+
 // L125: a ban ends however its nodes' clocks differ: each by its own.
 func TestBanClocksDiffer(t *testing.T) {
 	behind, list := newTestClock(), new(memoryList)
