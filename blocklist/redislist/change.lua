@@ -113,7 +113,9 @@ end
 
 version = string.format('%.0f', to ~= '' and tonumber(to) or version + 1)
 redis.call('HSET', state, 'version', version)
-redis.call('HSETNX', state, 'born', born)
+if not redis.call('HGET', state, 'born') then
+	redis.call('HSET', state, 'born', born)
+end
 local text = 'change ' .. version .. ' ' .. head .. '\n' .. table.concat(done, '\n')
 if not auto then
 	redis.call('LPUSH', trail, text .. '\n' .. table.concat(undo, '\n'))

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +44,39 @@ func TestKeeper(t *testing.T) {
 		o := fresh(server.Addr())
 		return func() blocklist.Keeper { return open(t, o) }
 	})
+}
+
+// The rights that docs/redis.md names are enough for all of it.
+func TestKeeperWithDocumentedRights(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "redis.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := regexp.MustCompile("(?m)^ACL SETUSER weir .*$").Find(text)
+	if user == nil {
+		t.Fatal("docs/redis.md names no rights")
+	}
+	server := redistest.Start(t, redistest.Options{})
+	server.Do(strings.ReplaceAll(string(user), "weir:*", "*"))
+	with := func(o redisstore.Options) redisstore.Options {
+		o.Username, o.Password = "weir", "password"
+		return o
+	}
+	keepertest.Exercise(t, func(t *testing.T) func() blocklist.Keeper {
+		o := with(fresh(server.Addr()))
+		return func() blocklist.Keeper { return open(t, o) }
+	})
+	o := with(fresh(server.Addr()))
+	follower := open(t, o)
+	follower.wait = hasty
+	w := keepertest.Follow(t, follower)
+	put(t, open(t, o), "a")
+	w.Await(t, "followed", has("a"))
+	server.Do("FLUSHALL")
+	keepertest.Follow(t, open(t, o)).Await(t, "given back", has("a"))
+	if denied := server.Do("ACL LOG"); strings.Contains(denied, "reason") {
+		t.Errorf("the server denied %s", denied)
+	}
 }
 
 func TestKeeperInCluster(t *testing.T) {
