@@ -19,8 +19,10 @@ const (
 	MaxText = 4 << 20
 	// DefaultLife is how long a rule lasts that says nothing of its end.
 	DefaultLife = 24 * time.Hour
-	// MaxTrail is how many changes keepers remember at most.
-	MaxTrail = 1000
+	// MaxTrail is how many changes keepers remember at most, and MaxTrailBytes how many bytes
+	// of them. The last change is remembered however long it is.
+	MaxTrail      = 1000
+	MaxTrailBytes = 4 << 20
 )
 
 // Never is the end of a rule that is to last, for changes: there the zero time stands for

@@ -12,12 +12,9 @@ import (
 	"github.com/weirhq/caddy-weir/blocklist"
 )
 
-// Changes that were folded into the list are kept in a file of their own, blocks as in the list,
-// which is cut to the last [blocklist.MaxTrail] once it has grown well beyond.
-const (
-	trailName = ".trail"
-	trailMost = 4 << 20
-)
+// trailName ends the name of the file that keeps the changes which were folded into the list, blocks as
+// in the list.
+const trailName = ".trail"
 
 // Trail implements [blocklist.Keeper].
 func (k *Keeper) Trail(_ context.Context, n int) ([]blocklist.Record, error) {
@@ -36,7 +33,7 @@ func (k *Keeper) trail(n int) ([]blocklist.Record, error) {
 		texts = append(texts, more...)
 	}
 	var out []blocklist.Record
-	for _, text := range slices.Backward(texts) {
+	for _, text := range slices.Backward(remembered(texts)) {
 		if len(out) >= n {
 			break
 		}
@@ -49,6 +46,19 @@ func (k *Keeper) trail(n int) ([]blocklist.Record, error) {
 		}
 	}
 	return out, nil
+}
+
+// remembered returns the last changes, as many as are remembered.
+func remembered(texts []string) []string {
+	size, first := 0, len(texts)
+	for first > 0 && len(texts)-first < blocklist.MaxTrail {
+		size += len(texts[first-1])
+		if size > blocklist.MaxTrailBytes && first < len(texts) {
+			break
+		}
+		first--
+	}
+	return texts[first:]
 }
 
 // record finds the change that led to a version.
@@ -85,17 +95,7 @@ func (k *Keeper) keepTrail() error {
 	if err != nil {
 		return err
 	}
-	all := append(kept, more...)
-	all = all[max(0, len(all)-blocklist.MaxTrail):]
-	for size := 0; len(all) > 0; all = all[1:] {
-		size = 0
-		for _, text := range all {
-			size += len(text)
-		}
-		if size <= trailMost {
-			break
-		}
-	}
+	all := remembered(append(kept, more...))
 	var b strings.Builder
 	b.Write(block(listWord + "0 2006-01-02T15:04:05Z\n"))
 	for _, text := range all {

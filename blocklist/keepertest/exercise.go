@@ -24,6 +24,7 @@ func Exercise(t *testing.T, store func(t *testing.T) (open func() blocklist.Keep
 		"expiry by itself": defaults,
 		"undo":             undo,
 		"trail":            trail,
+		"a long trail":     longTrail,
 		"automatic bans":   automatic,
 		"watching":         watching,
 		"several writers":  writers,
@@ -236,6 +237,47 @@ func trail(t *testing.T, open func() blocklist.Keeper) {
 			t.Errorf("record %d is %s", i, rec)
 		}
 	}
+}
+
+// longRule is a rule whose text form has about so many bytes.
+func longRule(t *testing.T, name string, bytes int) blocklist.Rule {
+	t.Helper()
+	pattern := " path=/" + strings.Repeat("x", 1000)
+	return Rule(t, name+strings.Repeat(pattern, bytes/len(pattern)))
+}
+
+// A trail is bounded by its bytes as well, but for the last change, which can always be taken back.
+func longTrail(t *testing.T, open func() blocklist.Keeper) {
+	k := open()
+	const changes = 24
+	for i := range changes {
+		apply(t, k, blocklist.Change{Put: []blocklist.Rule{longRule(t, fmt.Sprint("r", i), blocklist.MaxTrailBytes/16)}})
+	}
+	wantTrail := func(least, most int) {
+		t.Helper()
+		version := load(t, k).Version
+		all, err := open().Trail(t.Context(), 1000)
+		if err != nil || len(all) < least || len(all) > most {
+			t.Fatalf("after %d changes the trail has %d records, %v, want %d to %d", version, len(all), err, least, most)
+		}
+		for i := range all {
+			if all[i].Version != version-uint64(i) {
+				t.Errorf("record %d of version %d leads to version %d", i, version, all[i].Version)
+			}
+		}
+	}
+	wantTrail(12, 16)
+	huge := []blocklist.Rule{longRule(t, "huge", blocklist.MaxTrailBytes*2/3), longRule(t, "huger", blocklist.MaxTrailBytes*2/3)}
+	version := apply(t, k, blocklist.Change{Put: huge})
+	wantTrail(1, 1)
+	apply(t, k, blocklist.Change{Undo: version})
+	if n := len(load(t, k).Rules); n != changes {
+		t.Errorf("%d rules after the last change was taken back", n)
+	}
+	for i := range 3 {
+		put(t, k, fmt.Sprintf("small%d path=/%d", i, i))
+	}
+	wantTrail(3, 4) // and the undo, if there is room for it
 }
 
 func automatic(t *testing.T, open func() blocklist.Keeper) {

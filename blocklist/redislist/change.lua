@@ -6,8 +6,8 @@
 -- latest first.
 --
 -- ARGV: the channel; the record's head behind its version; 'auto' if the change leaves no record; the version
--- that the list must have, or ''; the version that the change is to lead to, or ''; the most rules, bans
--- and records; then six for each thing that the change does: word, ID, text or '' to take it out, the line that
+-- that the list must have, or ''; the version that the change is to lead to, or ''; the most rules, bans,
+-- records and bytes of records; then six for each thing that the change does: word, ID, text or '' to take it out, the line that
 -- would take it out, when it ends and when it can be forgotten, in milliseconds, 0 for never.
 --
 -- Returns the version that the change led to; or a table of a word and what it is about: again,
@@ -15,8 +15,9 @@
 
 local rules, bans, rule_ends, ban_ends, state, trail = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local channel, head, auto, wanted, to = ARGV[1], ARGV[2], ARGV[3] == 'auto', ARGV[4], ARGV[5]
-local most_rules, most_bans, most_records = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local first_op, op_size = 9, 6
+local most_rules, most_bans = tonumber(ARGV[6]), tonumber(ARGV[7])
+local most_records, most_bytes = tonumber(ARGV[8]), tonumber(ARGV[9])
+local first_op, op_size = 10, 6
 
 local version = tonumber(redis.call('HGET', state, 'version') or '0')
 if wanted ~= '' and tonumber(wanted) ~= version then
@@ -118,8 +119,23 @@ if not redis.call('HGET', state, 'born') then
 end
 local text = 'change ' .. version .. ' ' .. head .. '\n' .. table.concat(done, '\n')
 if not auto then
-	redis.call('LPUSH', trail, text .. '\n' .. table.concat(undo, '\n'))
-	redis.call('LTRIM', trail, 0, most_records - 1)
+	local record = text .. '\n' .. table.concat(undo, '\n')
+	-- The state remembers how long the trail is. Old versions did not: then it is measured once.
+	local bytes = tonumber(redis.call('HGET', state, 'trail_bytes'))
+	if not bytes then
+		bytes = 0
+		for _, old in ipairs(redis.call('LRANGE', trail, 0, -1)) do
+			bytes = bytes + #old
+		end
+	end
+	local records = redis.call('LPUSH', trail, record)
+	bytes = #record + (records > 1 and bytes or 0)
+	while records > most_records or bytes > most_bytes and records > 1 do
+		bytes = bytes - #redis.call('LRANGE', trail, -1, -1)[1]
+		redis.call('LTRIM', trail, 0, -2)
+		records = records - 1
+	end
+	redis.call('HSET', state, 'trail_bytes', string.format('%.0f', bytes))
 end
 -- What is long is not told to everybody, but fetched.
 if #text > 65536 then

@@ -51,7 +51,7 @@ type seen struct {
 	known   bool   // whether content was ever read
 }
 
-type bounds struct{ rules, bans, records int }
+type bounds struct{ rules, bans, records, bytes int }
 
 // Open returns the keeper of the list under the options' prefix. It does not connect. now is the
 // clock by which changes are dated, nil for the system's.
@@ -68,7 +68,7 @@ func Open(o redisstore.Options, now func() time.Time) (*Keeper, error) {
 	name := func(what string) string { return wire.Prefix() + "{block}:" + what }
 	return &Keeper{
 		wire: wire, name: name, now: now, wait: usual,
-		bounds: bounds{blocklist.MaxRules, blocklist.MaxBans, blocklist.MaxTrail},
+		bounds: bounds{blocklist.MaxRules, blocklist.MaxBans, blocklist.MaxTrail, blocklist.MaxTrailBytes},
 	}, nil
 }
 
@@ -141,7 +141,7 @@ func (k *Keeper) change(ctx context.Context, c blocklist.Change, wanted, to stri
 	if c.Auto {
 		auto = "auto"
 	}
-	args = append(args, k.name("news"), "by="+head, auto, wanted, to, k.bounds.rules, k.bounds.bans, k.bounds.records)
+	args = append(args, k.name("news"), "by="+head, auto, wanted, to, k.bounds.rules, k.bounds.bans, k.bounds.records, k.bounds.bytes)
 	for _, op := range ops {
 		gone := op
 		gone.Text = ""
