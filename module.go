@@ -161,7 +161,9 @@ func (h *Block) Provision(ctx caddy.Context) error {
 		return err
 	}
 	h.app, h.tarpit = app.shared, app.tarpit
-	h.gate.Join(h.app)
+	if err := h.gate.Join(h.app); err != nil {
+		return err
+	}
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		// A server that shuts down waits for its requests.
 		server.RegisterOnShutdown(h.tarpit.End)

@@ -120,6 +120,8 @@ type Done struct {
 	Mode string `json:"mode,omitempty"`
 	// Insisted tells what was dangerous and was done all the same.
 	Insisted []Danger `json:"insisted,omitempty"`
+	// Warning says why what was put does nothing yet.
+	Warning string `json:"warning,omitempty"`
 }
 
 // Danger is a rule, or a ban by its key, that could lock somebody out.

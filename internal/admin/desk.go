@@ -33,6 +33,9 @@ type Board interface {
 	// Sample returns the recent requests; false if the board has seen none, for want of
 	// a server.
 	Sample() ([]observe.Seen, bool)
+	// Applied reports whether anything here applies the list to what passes it; true where
+	// that is not known.
+	Applied() bool
 	// Now is the board's idea of the time.
 	Now() time.Time
 }
@@ -241,10 +244,21 @@ func (d Desk) apply(ctx context.Context, o *Order, c blocklist.Change) (Done, er
 	}
 	done := d.tell(&c, before)
 	done.Version = version
+	if !d.Applied() && bites(&c) {
+		done.Warning = notApplied
+	}
 	for _, danger := range dangers {
 		done.Insisted = append(done.Insisted, Danger(danger))
 	}
 	return done, nil
+}
+
+// notApplied says that a rule, or a ban, does nothing where it was made.
+const notApplied = "no handler of this Caddy applies the list: what is on it refuses nobody here until a site has the directive block"
+
+// bites reports whether a change puts anything that only a handler which applies the list enforces.
+func bites(c *blocklist.Change) bool {
+	return len(c.Put) > 0 || slices.ContainsFunc(c.Ban, func(b blocklist.Ban) bool { return b.Scope.Kind != blocklist.ScopeZone })
 }
 
 // dangerous says all that is dangerous in a change.

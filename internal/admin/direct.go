@@ -62,6 +62,9 @@ func (d Direct) Describe(ctx context.Context, l *List) {
 	}
 }
 
+// Applied implements [Board]: which servers there are is not known here.
+func (Direct) Applied() bool { return true }
+
 // Now implements [Board].
 func (Direct) Now() time.Time { return config.Now() }
 

@@ -47,6 +47,8 @@ func (b live) Explain(_ context.Context, r *blocklist.Request) (blocklist.Mode, 
 
 func (live) Sample() ([]observe.Seen, bool) { return observe.Recents.All(), true }
 
+func (b live) Applied() bool { return b.shared.Applied() }
+
 func (live) Now() time.Time { return config.Now() }
 
 func (b live) Describe(_ context.Context, l *List) {

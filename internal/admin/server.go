@@ -89,6 +89,9 @@ func serveCheck(w http.ResponseWriter, r *http.Request) error {
 	if running == nil {
 		return failure(errNotRunning)
 	}
+	if err := running.List().Use(r.Context()); err != nil {
+		return failure(err)
+	}
 	if err := running.Check(w, r); err != nil {
 		return caddy.APIError{HTTPStatus: err.Status, Err: err}
 	}
@@ -108,6 +111,9 @@ func serveBlock(w http.ResponseWriter, r *http.Request) error {
 	running := config.Live()
 	if running == nil {
 		return failure(errNotRunning)
+	}
+	if err := running.List().Use(r.Context()); err != nil {
+		return failure(err)
 	}
 	answer, err := c.answer(Desk{live{running}}, r)
 	if err != nil {

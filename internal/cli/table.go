@@ -61,16 +61,21 @@ const widest = 80
 // shown returns a text as a terminal may show it: in one line, cut if it is long, and
 // without what a terminal acts on.
 func shown(text string) string {
-	text = strings.Map(func(c rune) rune {
+	text = whole(text)
+	if n := []rune(text); len(n) > widest {
+		return string(n[:widest-1]) + "…"
+	}
+	return text
+}
+
+// whole is shown, but not cut: of what went wrong the end may be what matters.
+func whole(text string) string {
+	return strings.Map(func(c rune) rune {
 		if !unicode.IsPrint(c) {
 			return utf8.RuneError
 		}
 		return c
 	}, text)
-	if n := []rune(text); len(n) > widest {
-		return string(n[:widest-1]) + "…"
-	}
-	return text
 }
 
 // short writes a duration in its two largest units.

@@ -21,6 +21,9 @@ func writeDone(cmd *cobra.Command, made *admin.Done) error {
 		fmt.Fprintf(w, "forced: %s: %s\n", shown(d.Rule), shown(d.Why))
 	}
 	fmt.Fprintf(w, "version %d: %s\n", made.Version, what(made, time.Now()))
+	if made.Warning != "" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", made.Warning)
+	}
 	_, err := fmt.Fprintf(w, "to take it back: caddy weir block undo %d\n", made.Version)
 	return err
 }

@@ -15,9 +15,9 @@ func writeList(w io.Writer, l *admin.List, now time.Time) error {
 	fmt.Fprintf(w, "mode %s, version %d, kept in %s", l.Mode, l.Version, shown(l.Keeper))
 	switch age := time.Duration(l.Age * float64(time.Second)); {
 	case l.Trouble != "" && age > 0:
-		fmt.Fprintf(w, "\nnot heard of for %s: %s", short(age), shown(l.Trouble))
+		fmt.Fprintf(w, "\nnot heard of for %s: %s", short(age), whole(l.Trouble))
 	case l.Trouble != "":
-		fmt.Fprintf(w, "\nnot all of it is in force: %s", shown(l.Trouble))
+		fmt.Fprintf(w, "\nnot all of it is in force: %s", whole(l.Trouble))
 	}
 	fmt.Fprintf(w, "\n\n")
 	if len(l.Rules) == 0 {

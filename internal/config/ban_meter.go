@@ -66,7 +66,8 @@ func (b *Ban) build(z *Zone, m *zoneMeter, s *Shared, logKey bool) (*banMeter, e
 		}
 	}
 	s.bans.add(bm)
-	return bm, nil
+	_, err = s.list.open()
+	return bm, err
 }
 
 // follows reports whether the ban wants to know what became of requests that passed.

@@ -51,13 +51,17 @@ type Refusal struct {
 
 // Join makes the gate apply the shared list, unless its block says no, and its configuration
 // know it.
-func (g *Gate) Join(s *Shared) {
+func (g *Gate) Join(s *Shared) error {
 	if !g.alone {
+		if _, err := s.list.open(); err != nil {
+			return err
+		}
 		g.shared = s.list
 	}
 	s.gatesMu.Lock()
 	defer s.gatesMu.Unlock()
 	s.gates = append(s.gates, g)
+	return nil
 }
 
 // Name returns what the block is called, for people.

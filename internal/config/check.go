@@ -48,6 +48,10 @@ func (c *Check) Build(shared *Shared) (*Checker, error) {
 		ranges = caddyhttp.PrivateRangesCIDR()
 	}
 	allow, err := blocklist.ParsePrefixes(ranges)
+	if err == nil {
+		_, err = shared.list.open()
+	}
+	shared.checkers.Add(1)
 	return &Checker{shared, allow}, err
 }
 

@@ -138,6 +138,7 @@ func TestAskIsBounded(t *testing.T) {
 }
 
 func TestCheckIsGuarded(t *testing.T) {
+	shared := build(t, `{}`)
 	if err := (&Check{Allow: []string{"192.0.2.0/24", "nobody"}}).Validate(); err == nil || !strings.Contains(err.Error(), "allow: ") {
 		t.Errorf("got %v", err)
 	}
@@ -154,7 +155,7 @@ func TestCheckIsGuarded(t *testing.T) {
 		{[]string{"203.0.113.0/24"}, "203.0.113.1:1", true},
 		{[]string{"203.0.113.0/24"}, "127.0.0.1:1", false},
 	} {
-		checker, err := (&Check{Allow: c.allow}).Build(new(Shared))
+		checker, err := (&Check{Allow: c.allow}).Build(shared)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,14 @@ const staleAfter = time.Minute
 // others that the configuration names, and what it allows and protects. It is safe for concurrent
 // use, and works, with what it has, also after its configuration is gone.
 type List struct {
-	core       *core
+	app *App // with its defaults
+
+	opening sync.Mutex
+	holds   holds
+	gone    bool
+	opened  chan struct{}        // closed once there is a core
+	core    atomic.Pointer[core] // nil while the list is closed
+
 	mode       blocklist.Mode // the strictest that the configuration wants
 	allow      *blocklist.Prefixes
 	protection *protection
@@ -53,14 +60,11 @@ type List struct {
 // newList makes the list of a configuration. Close must be called in the end.
 func newList(s *Shared) (*List, error) {
 	conf := s.app.Block
-	core, err := s.holds.list(&s.app)
-	if err != nil {
-		return nil, err
-	}
 	l := &List{
-		core: core, logger: s.logger, events: s.events,
+		app: &s.app, logger: s.logger, events: s.events,
+		opened:     make(chan struct{}),
 		protection: newProtection(conf.Protect, conf.Allow),
-		names:      newNamer(s, core.dir),
+		names:      newNamer(s, s.app.listDir()),
 		seen:       make(map[string]*observe.Rule),
 		made:       observe.NewRule(runtimeRules),
 		banned:     observe.NewRule("ban"),
@@ -71,6 +75,7 @@ func newList(s *Shared) (*List, error) {
 		l.mode = blocklist.Enforce
 	}
 	l.budget = &blocklist.Budget{Stopped: l.stopped}
+	var err error
 	if l.sources, err = newSources(conf, l); err != nil {
 		return nil, err
 	}
@@ -78,13 +83,16 @@ func newList(s *Shared) (*List, error) {
 		l.seen[src.Name()] = observe.NewRule(src.Name())
 		src.load()
 	}
-	core.join(l)
-	return l, nil
+	l.compose()
+	if s.app.Redis == nil || s.speaksOfList {
+		_, err = l.open()
+	}
+	return l, err
 }
 
 // close takes the list out of what is told of changes. Those who still ask get what there was.
-func (l *List) close() {
-	l.core.leave(l)
+func (l *List) close() error {
+	err := l.release()
 	for _, src := range l.sources {
 		src.close()
 	}
@@ -94,12 +102,18 @@ func (l *List) close() {
 	if l.forget != nil {
 		l.forget()
 	}
+	return err
 }
 
-// run does the background work until ctx is done.
+// run does the background work until ctx is done, once the list is open.
 func (l *List) run(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-l.opened:
+	}
 	var work sync.WaitGroup
-	work.Go(func() { l.core.run(ctx) })
+	work.Go(func() { l.core.Load().run(ctx) })
 	work.Go(func() { l.look(ctx) })
 	for _, src := range l.sources {
 		work.Go(func() { src.run(ctx) })
@@ -110,17 +124,18 @@ func (l *List) run(ctx context.Context) {
 // look sees, again and again, to what only time changes: a list that becomes too old, the secret of a
 // Redis that is there at last, a keeper that is away for too long.
 func (l *List) look(ctx context.Context) {
+	core := l.core.Load()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
 		l.names.save()
 		l.compose()
-		s := l.core.state()
+		s := core.state()
 		if s.since.IsZero() {
 			l.stale.Store(false)
 		} else if Now().Sub(s.since) >= staleAfter && l.stale.CompareAndSwap(false, true) {
-			l.logger.Warn("the shared block list is stale", zap.String("list", l.core.where), zap.Duration("age", l.core.age()), zap.Error(s.trouble))
-			l.events.ListStale(l.core.where, l.core.age(), s.trouble)
+			l.logger.Warn("the shared block list is stale", zap.String("list", core.where), zap.Duration("age", core.age()), zap.Error(s.trouble))
+			l.events.ListStale(core.where, core.age(), s.trouble)
 		}
 		select {
 		case <-ctx.Done():
@@ -167,18 +182,18 @@ func (l *List) compose() {
 }
 
 // heard logs that the keeper is in trouble, or out of it.
-func (l *List) heard(err error) {
-	s := &l.core.told
+func (l *List) heard(c *core, err error) {
+	s := &c.told
 	switch {
 	case isUnreadable(err) && !*s:
 		*s = true
 		l.logger.Warn("some of the shared block list cannot be read and is not in force; a newer version may have written it", zap.Error(err))
 	case err != nil && !*s:
 		*s = true
-		l.logger.Warn("the shared block list cannot be followed; the last one known stays in force", zap.String("list", l.core.where), zap.Error(err))
+		l.logger.Warn("the shared block list cannot be followed; the last one known stays in force", zap.String("list", c.where), zap.Error(err))
 	case err == nil && *s:
 		*s = false
-		l.logger.Info("the shared block list is followed again", zap.String("list", l.core.where))
+		l.logger.Info("the shared block list is followed again", zap.String("list", c.where))
 	}
 }
 
@@ -196,7 +211,7 @@ func (l *List) stopped(rule *blocklist.Rule) {
 func (l *List) Snapshot() *blocklist.Snapshot { return l.snapshot.Load() }
 
 // Content returns what was made at run time, as far as this process knows.
-func (l *List) Content() blocklist.Content { return l.core.state().content }
+func (l *List) Content() blocklist.Content { return l.state().content }
 
 // Mode returns the mode in force: the less strict of the configuration's and the one set at run
 // time.
@@ -211,20 +226,24 @@ var ErrDangerous = errors.New("the change is dangerous: force it if it is meant"
 // is then not made, and the error is [ErrDangerous]. An error that wraps [blocklist.ErrRefused] is the change's fault, one
 // that wraps [limiter.ErrUnavailable] that of Redis.
 func (l *List) Apply(ctx context.Context, c blocklist.Change, caller netip.Addr, force bool) (uint64, []blocklist.Danger, error) {
-	dangers, err := l.Guard().CheckIn(ctx, l.core.keeper, c, caller)
+	core, err := l.open()
+	if err != nil {
+		return 0, nil, err
+	}
+	dangers, err := l.Guard().CheckIn(ctx, core.keeper, c, caller)
 	if err != nil {
 		return 0, nil, err
 	}
 	if len(dangers) > 0 && !force {
 		return 0, dangers, ErrDangerous
 	}
-	version, err := l.core.keeper.Apply(ctx, c)
+	version, err := core.keeper.Apply(ctx, c)
 	if err != nil {
 		return 0, dangers, err
 	}
 	wait, cancel := context.WithTimeout(ctx, applyWait)
 	defer cancel()
-	if err := l.core.await(wait, version); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+	if err := core.await(wait, version); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
 		return version, dangers, fmt.Errorf("version %d is made, and cannot be put in force: %w", version, err)
 	}
 	return version, dangers, nil
@@ -243,12 +262,16 @@ func (l *List) Guard() *blocklist.Guard {
 
 // Trail returns the last n changes, the latest first.
 func (l *List) Trail(ctx context.Context, n int) ([]blocklist.Record, error) {
-	return l.core.keeper.Trail(ctx, n)
+	core, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	return core.keeper.Trail(ctx, n)
 }
 
 // A ListState tells how the shared list is.
 type ListState struct {
-	// Where it is kept: redis, or the path of a file.
+	// Where it is kept: redis, or the path of a file; empty while it is closed.
 	Where string
 	// Version that is in force here.
 	Version uint64
@@ -262,12 +285,16 @@ type ListState struct {
 
 // State tells how the list is.
 func (l *List) State() ListState {
-	s := l.core.state()
-	out := ListState{Where: l.core.where, Version: s.content.Version, Age: l.core.age()}
+	out := ListState{Sources: l.Sources()}
+	core := l.core.Load()
+	if core == nil {
+		return out
+	}
+	s := core.state()
+	out.Where, out.Version, out.Age = core.where, s.content.Version, core.age()
 	if err := errors.Join(s.trouble, s.bad); err != nil {
 		out.Error = err.Error()
 	}
-	out.Sources = l.Sources()
 	return out
 }
 

@@ -36,8 +36,9 @@ type core struct {
 	close  func() error
 	where  string // for people: redis, or a file
 	copy   string // the path of the disk copy; empty for none
-	dir    string // of what belongs to the list on disk
 
+	answered chan struct{} // closed once the keeper has said anything
+	answer   func()        // closes it
 	watching chan struct{} // holds a token while nobody watches
 	wake     chan struct{} // the compiler has work
 	pending  atomic.Pointer[blocklist.Content]
@@ -89,12 +90,14 @@ func (h *holds) list(a *App) (*core, error) {
 	return v.(*core), nil
 }
 
-func newCore(keeper blocklist.Keeper, where, dir string) *core {
+func newCore(keeper blocklist.Keeper, where string) *core {
 	c := &core{
-		keeper: keeper, where: where, dir: dir,
+		keeper: keeper, where: where,
+		answered: make(chan struct{}),
 		watching: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		lists: make(map[*List]struct{}), next: make(chan struct{}),
 	}
+	c.answer = sync.OnceFunc(func() { close(c.answered) })
 	c.watching <- struct{}{}
 	c.forget = []func(){observe.CountBans(c.active), observe.TellListAge(c.age)}
 	return c
@@ -102,7 +105,7 @@ func newCore(keeper blocklist.Keeper, where, dir string) *core {
 
 func openFile(path string) *core {
 	keeper := filelist.Open(path, Clock)
-	c := newCore(keeper, path, filepath.Dir(path))
+	c := newCore(keeper, path)
 	c.close = keeper.Close
 	content, err := keeper.Load(context.Background())
 	c.begin(content, Now(), err)
@@ -114,11 +117,9 @@ func openRedis(key redisKey, conf *Redis) (*core, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %q", key.addresses, key.sentinel, key.db, key.prefix))
-	dir := filepath.Join(listDir(), "redis-"+hex.EncodeToString(sum[:8]))
-	c := newCore(keeper, "redis", dir)
+	c := newCore(keeper, "redis")
 	c.close = keeper.Close
-	c.copy = filepath.Join(dir, "copy")
+	c.copy = filepath.Join(key.listDir(), "copy")
 	content, written, err := filelist.Read(c.copy)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -126,6 +127,20 @@ func openRedis(key redisKey, conf *Redis) (*core, error) {
 	c.copied = content
 	c.begin(content, written, err)
 	return c, nil
+}
+
+// listDir is the folder of what a node keeps on disk of the list of a Redis.
+func (k redisKey) listDir() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d %q", k.addresses, k.sentinel, k.db, k.prefix))
+	return filepath.Join(listDir(), "redis-"+hex.EncodeToString(sum[:8]))
+}
+
+// listDir is the folder of what belongs to the configuration's list on disk.
+func (a *App) listDir() string {
+	if a.Redis == nil {
+		return listDir()
+	}
+	return a.redisKey().listDir()
 }
 
 // begin puts what was found on disk in force, before anybody asks.
@@ -198,7 +213,12 @@ func (c *core) run(ctx context.Context) {
 		case c.wake <- struct{}{}:
 		default:
 		}
-	}, c.say)
+	}, func(err error) {
+		c.say(err)
+		if err != nil && !isUnreadable(err) {
+			c.answer()
+		}
+	})
 	work.Wait()
 }
 
@@ -211,6 +231,7 @@ func (c *core) compile(ctx context.Context) {
 		case <-c.wake:
 			if content := c.pending.Swap(nil); content != nil {
 				c.publish(*content)
+				c.answer()
 			}
 		}
 	}
@@ -244,7 +265,7 @@ func (c *core) say(err error) {
 	}
 	c.trouble = err
 	for l := range c.lists {
-		l.heard(err)
+		l.heard(c, err)
 	}
 }
 

@@ -27,7 +27,7 @@ func Now() time.Time {
 	return time.Now()
 }
 
-// List returns the shared block list. There always is one.
+// List returns the shared block list. There always is one, though it may be closed, see [List.Use].
 func (s *Shared) List() *List { return s.list }
 
 // Gates returns the block handlers of the configuration.

@@ -161,7 +161,7 @@ func TestListSurvives(t *testing.T) {
 func TestListCopy(t *testing.T) {
 	ownData(t)
 	server := redistest.Start(t, redistest.Options{})
-	text := `{"redis": {"addresses": ["` + server.Addr() + `"], "timeout": "2s"}}`
+	text := `{"redis": {"addresses": ["` + server.Addr() + `"], "timeout": "2s"}, "block": {}}`
 	s := build(t, text)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

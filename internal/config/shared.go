@@ -2,9 +2,11 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -51,6 +53,9 @@ type Shared struct {
 	list    *List // the shared block list
 	gatesMu sync.Mutex
 	gates   []*Gate // of all block handlers
+	// checkers counts the weir_check handlers; speaksOfList is set if the app says anything of the list.
+	checkers     atomic.Int32
+	speaksOfList bool
 
 	// What has been loaded so far.
 	zones  registry
@@ -77,14 +82,15 @@ func (a *App) Build(ctx caddy.Context) (*Shared, error) {
 		return nil, err
 	}
 	s := &Shared{
-		app:     app,
-		logger:  ctx.Logger(),
-		hasher:  newHasher(app.Secret),
-		layered: make(map[string]limiter.Store),
-		settled: make(map[string]settlers),
-		zones:   make(registry),
-		placed:  make(map[*caddyhttp.Server]int),
-		lists:   make(map[routeList]*sequence),
+		app:          app,
+		speaksOfList: a.Block != nil,
+		logger:       ctx.Logger(),
+		hasher:       newHasher(app.Secret),
+		layered:      make(map[string]limiter.Store),
+		settled:      make(map[string]settlers),
+		zones:        make(registry),
+		placed:       make(map[*caddyhttp.Server]int),
+		lists:        make(map[routeList]*sequence),
 	}
 	r.log(s.logger)
 	if err := s.open(ctx); err != nil {
@@ -179,10 +185,11 @@ func (s *Shared) Close() error {
 			with.first.await(settleFarewell)
 		}
 	}
+	var err error
 	if s.list != nil {
-		s.list.close()
+		err = s.list.close()
 	}
-	return s.holds.release()
+	return errors.Join(err, s.holds.release())
 }
 
 // lessors returns what keeps the leases of the store that decides.
