@@ -33,6 +33,9 @@ var Never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 type Content struct {
 	// Version counts the changes so far.
 	Version uint64
+	// Born tells a list from another that was begun in its place, when the keeper had lost
+	// it; empty where that cannot be told. It is a word without blanks.
+	Born string
 	// Mode of the whole list. Default: Enforce.
 	Mode Mode
 	// Rules, in the order in which they were created.

@@ -132,7 +132,8 @@ func (r *reading) take(b rawBlock, wantRecords bool) error {
 		}
 	}
 	if head, first := strings.CutPrefix(b.head, listWord); first {
-		number, at, _ := strings.Cut(head, " ")
+		number, rest, _ := strings.Cut(head, " ")
+		at, born, _ := strings.Cut(rest, " ")
 		version, err := strconv.ParseUint(number, 10, 64)
 		if err == nil {
 			r.written, err = time.Parse(time.RFC3339Nano, at)
@@ -140,7 +141,7 @@ func (r *reading) take(b rawBlock, wantRecords bool) error {
 		if err != nil {
 			return fmt.Errorf("the first line is not that of a list: %w", err)
 		}
-		r.content = blocklist.Content{}.Patch(c, version)
+		r.content = blocklist.Content{Born: born}.Patch(c, version)
 		return nil
 	}
 	if r.good == 0 {
@@ -169,7 +170,8 @@ func write(path, kept string, content blocklist.Content) error {
 	defer os.Remove(f.Name()) // if it is still there
 	sum := crc32.New(castagnoli)
 	out := bufio.NewWriterSize(io.MultiWriter(f, sum), 1<<16)
-	fmt.Fprintf(out, "%s%d %s\n", listWord, content.Version, time.Now().UTC().Format(time.RFC3339Nano))
+	head := fmt.Sprintf("%s%d %s %s", listWord, content.Version, time.Now().UTC().Format(time.RFC3339Nano), content.Born)
+	fmt.Fprintln(out, strings.TrimSpace(head))
 	err = content.AppendTo(out)
 	if err == nil {
 		err = out.Flush()

@@ -38,6 +38,8 @@ type Keeper struct {
 	wait waits
 	// bounds of the list; smaller in tests.
 	bounds bounds
+	// restored is told of a list that was given back.
+	restored func(blocklist.Content)
 
 	mu   sync.Mutex
 	last seen // by whoever watched last
@@ -47,8 +49,7 @@ type Keeper struct {
 // lost the list while a configuration took the place of another is given it back too.
 type seen struct {
 	content blocklist.Content
-	born    string // tells of what list content is
-	known   bool   // whether content was ever read
+	known   bool // whether content was ever read
 }
 
 type bounds struct{ rules, bans, records, bytes int }
@@ -70,6 +71,18 @@ func Open(o redisstore.Options, now func() time.Time) (*Keeper, error) {
 		wire: wire, name: name, now: now, wait: usual,
 		bounds: bounds{blocklist.MaxRules, blocklist.MaxBans, blocklist.MaxTrail, blocklist.MaxTrailBytes},
 	}, nil
+}
+
+// Recall tells the keeper which list an earlier process saw last, before it watches: a server that
+// has lost the list is given it back, also if no process lived that long. restored, if not nil, is told of
+// each list that was given back.
+func (k *Keeper) Recall(c blocklist.Content, restored func(blocklist.Content)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.restored = restored
+	if c.Version > 0 && !k.last.known {
+		k.last = seen{c, true}
+	}
 }
 
 // Close closes the connections. Calls that still run fail.
@@ -227,7 +240,7 @@ type state struct {
 	version uint64 // 0 for a list that was never written
 	mode    blocklist.Mode
 	moded   bool   // whether mode was ever set
-	born    string // tells lists apart that were begun one after the other; empty for old ones
+	born    string // see [blocklist.Content.Born]; empty for old lists
 }
 
 func (k *Keeper) state(ctx context.Context) (state, error) {

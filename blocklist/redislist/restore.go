@@ -16,7 +16,7 @@ func (w *watch) lost(s state) bool {
 	if !w.known || w.content.Version == 0 || s.version > w.content.Version {
 		return false
 	}
-	return s.version == 0 || w.born != "" && s.born != w.born
+	return s.version == 0 || w.content.Born != "" && s.born != w.content.Born
 }
 
 // restore gives the list back to a server that lost it, unless somebody else was first. What was
@@ -60,6 +60,9 @@ func (w *watch) restore(ctx context.Context, there blocklist.Content, s state) (
 	}
 	if g.to != "" {
 		return false, nil
+	}
+	if w.restored != nil {
+		w.restored(ours)
 	}
 	return true, w.read(ctx)
 }

@@ -32,7 +32,8 @@ var usual = waits{poll: time.Minute, quiet: 15 * time.Second, retry: 100 * time.
 const sweepEvery = time.Minute
 
 // Watch implements [blocklist.Keeper]. A server that lost the whole list is given back the last one
-// that was seen here: a restart without a disk must not open all doors.
+// that was seen here, or by whom [Keeper.Recall] tells of: a restart without a disk must not open all
+// doors.
 func (k *Keeper) Watch(ctx context.Context, changed func(blocklist.Content), trouble func(error)) error {
 	k.mu.Lock()
 	w := &watch{Keeper: k, changed: changed, trouble: trouble, seen: k.last, swept: time.Now()}
@@ -162,7 +163,7 @@ func (w *watch) look(ctx context.Context, at string) error {
 	if err != nil {
 		return err
 	}
-	if s.version != w.content.Version || s.born != w.born || w.unread != nil {
+	if s.version != w.content.Version || s.born != w.content.Born || w.unread != nil {
 		if err := w.read(ctx); err != nil {
 			return err
 		}
@@ -190,7 +191,7 @@ func (w *watch) hear(ctx context.Context, text string) error {
 	switch {
 	case err != nil:
 		return w.read(ctx) // from a newer version of us, perhaps
-	case rec.Version == w.content.Version+1 && w.born != "":
+	case rec.Version == w.content.Version+1 && w.content.Born != "":
 		w.set(w.content.Patch(rec.Change, rec.Version))
 		return nil
 	case rec.Version <= w.content.Version:
@@ -203,7 +204,7 @@ func (w *watch) hear(ctx context.Context, text string) error {
 // another list than ours.
 func (w *watch) doubt(ctx context.Context) error {
 	s, err := w.state(ctx)
-	if err != nil || s.version >= w.content.Version && s.born == w.born {
+	if err != nil || s.version >= w.content.Version && s.born == w.content.Born {
 		return err
 	}
 	return w.read(ctx)
@@ -226,7 +227,7 @@ func (w *watch) read(ctx context.Context) error {
 			return err
 		}
 	}
-	w.born, w.unread = s.born, err
+	w.unread = err
 	w.set(content)
 	w.tell(err)
 	return nil
@@ -279,7 +280,7 @@ func (k *Keeper) load(ctx context.Context) (blocklist.Content, state, error) {
 	if err != nil {
 		return blocklist.Content{}, s, err
 	}
-	content := blocklist.Content{}.Patch(c, s.version)
+	content := blocklist.Content{Born: s.born}.Patch(c, s.version)
 	if len(bad.Problems) > 0 {
 		return content, s, &bad
 	}

@@ -150,6 +150,9 @@ type List struct {
 	Age float64 `json:"age"`
 	// Trouble says what keeps it from being heard.
 	Trouble string `json:"trouble,omitempty"`
+	// CopyTrouble says what is wrong with the copy on this server's disk, from which the list is taken
+	// at a start while its keeper is away.
+	CopyTrouble string `json:"copy_trouble,omitempty"`
 	// Rules in the order in which they were created.
 	Rules []Rule `json:"rules"`
 	// Bans, as many as were asked for, and BansTotal all there are.

@@ -56,6 +56,7 @@ func (b live) Describe(_ context.Context, l *List) {
 	state := list.State()
 	l.Mode = list.Mode().String()
 	l.Keeper, l.Age, l.Trouble = state.Where, state.Age.Seconds(), state.Error
+	l.CopyTrouble = state.CopyError
 	for i := range state.Sources {
 		l.Sources = append(l.Sources, sourceOf(&state.Sources[i]))
 	}

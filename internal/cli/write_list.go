@@ -19,6 +19,9 @@ func writeList(w io.Writer, l *admin.List, now time.Time) error {
 	case l.Trouble != "":
 		fmt.Fprintf(w, "\nnot all of it is in force: %s", whole(l.Trouble))
 	}
+	if l.CopyTrouble != "" {
+		fmt.Fprintf(w, "\nthe copy on disk is of no use: %s", whole(l.CopyTrouble))
+	}
 	fmt.Fprintf(w, "\n\n")
 	if len(l.Rules) == 0 {
 		fmt.Fprintln(w, "No rules.")

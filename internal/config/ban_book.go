@@ -34,6 +34,7 @@ type bans struct {
 
 	witnesses witnesses
 	wake      chan struct{}
+	alone     bool // whether it was logged that bans cannot be shared; belongs to run
 
 	mu    sync.RWMutex
 	zones map[string]*banMeter
@@ -269,6 +270,7 @@ func (b *bans) share(ctx context.Context) {
 	for {
 		waiting := b.held.unshared(maxShared, b.name)
 		if len(waiting) == 0 {
+			b.shared(nil)
 			return
 		}
 		err := b.apply(ctx, waiting)
@@ -281,13 +283,26 @@ func (b *bans) share(ctx context.Context) {
 				b.logger.Warn("ban not made", zap.String("zone", h.zone), zap.String("ban", h.ban.Key), zap.Error(one))
 				b.held.remove(h)
 			} else if one != nil {
+				b.shared(one)
 				return
 			}
 		}
 		if err != nil && !errors.Is(err, blocklist.ErrRefused) {
+			b.shared(err)
 			return
 		}
 	}
+}
+
+// shared logs that bans cannot be put on the list, and that they can again.
+func (b *bans) shared(err error) {
+	switch {
+	case err != nil && !b.alone:
+		b.logger.Warn("bans cannot be put on the shared list: they hold on this instance alone, and are lost if it ends before they can", zap.Error(err))
+	case err == nil && b.alone:
+		b.logger.Info("bans can be put on the shared list again")
+	}
+	b.alone = err != nil
 }
 
 // apply puts bans on the list in one change.

@@ -197,9 +197,21 @@ func (l *List) heard(c *core, err error) {
 	}
 }
 
-// noCopy logs that the disk takes no copy.
-func (l *List) noCopy(err error) {
-	l.logger.Warn("no copy of the shared block list can be kept on disk: a start without Redis will have none", zap.Error(err))
+// heardCopy logs that the copy on disk is of no use, or that it is again.
+func (l *List) heardCopy(c *core, err error) {
+	switch {
+	case err != nil && !c.copyTold:
+		l.logger.Warn("the copy of the shared block list on disk is of no use: a start while Redis is away finds no list", zap.String("copy", c.copy), zap.Error(err))
+	case err == nil && c.copyTold:
+		l.logger.Info("the copy of the shared block list on disk is good again", zap.String("copy", c.copy))
+	}
+	c.copyTold = err != nil
+}
+
+// restored logs that a list was given back.
+func (l *List) restored(content blocklist.Content) {
+	l.logger.Warn("Redis had lost the shared block list, and was given back the last one known here",
+		zap.Uint64("version", content.Version), zap.Int("rules", len(content.Rules)), zap.Int("bans", content.Bans.Len()))
 }
 
 // stopped logs that a rule in dry run takes too long.
@@ -279,6 +291,8 @@ type ListState struct {
 	Age time.Duration
 	// Error is what is wrong with the keeper, or with what it says; empty if nothing is.
 	Error string
+	// CopyError is what is wrong with the copy on disk; empty if nothing is.
+	CopyError string
 	// Sources are the lists of others.
 	Sources []lists.Status
 }
@@ -294,6 +308,9 @@ func (l *List) State() ListState {
 	out.Where, out.Version, out.Age = core.where, s.content.Version, core.age()
 	if err := errors.Join(s.trouble, s.bad); err != nil {
 		out.Error = err.Error()
+	}
+	if s.copyFault != nil {
+		out.CopyError = s.copyFault.Error()
 	}
 	return out
 }

@@ -21,14 +21,6 @@ import (
 	"github.com/weirhq/caddy-weir/internal/observe"
 )
 
-const (
-	// copyEvery is how often the copy of a list is written at most.
-	copyEvery = 2 * time.Second
-	// copyShare is the most of the time that is spent on writing copies, as one part of so
-	// many.
-	copyShare = 20
-)
-
 // A core is a shared list as one process has it: it outlives configurations, so that a reload,
 // with Redis away, keeps what was known.
 type core struct {
@@ -51,9 +43,13 @@ type core struct {
 	since   time.Time // since when the keeper is in trouble; zero if it is not
 	trouble error
 	told    bool
-	lists   map[*List]struct{}
-	next    chan struct{} // closed at the next content
-	copied  blocklist.Content
+	// copyTrouble is what is wrong with the disk copy, and copyTold that it was logged.
+	copyTrouble error
+	copyTold    bool
+	lists       map[*List]struct{}
+	next        chan struct{}     // closed at the next content
+	copied      blocklist.Content // what the copy says; belongs to keepCopy, as does the next
+	unreadable  bool              // whether there is a copy that nobody here can read
 
 	forget []func()
 }
@@ -121,11 +117,12 @@ func openRedis(key redisKey, conf *Redis) (*core, error) {
 	c.close = keeper.Close
 	c.copy = filepath.Join(key.listDir(), "copy")
 	content, written, err := filelist.Read(c.copy)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.unreadable, c.copyTrouble = true, fmt.Errorf("cannot be read: %w", err)
 	}
 	c.copied = content
-	c.begin(content, written, err)
+	c.begin(content, written, nil)
+	keeper.Recall(content, c.restored)
 	return c, nil
 }
 
@@ -184,6 +181,7 @@ func (c *core) join(l *List) {
 	defer c.mu.Unlock()
 	c.lists[l] = struct{}{}
 	l.refresh(c.content, c.part)
+	l.heardCopy(c, c.copyTrouble)
 }
 
 func (c *core) leave(l *List) {
@@ -276,13 +274,14 @@ type state struct {
 	since      time.Time
 	trouble    error
 	bad        error
+	copyFault  error
 	nextChange <-chan struct{}
 }
 
 func (c *core) state() state {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return state{c.content, c.known, c.since, c.trouble, c.bad, c.next}
+	return state{c.content, c.known, c.since, c.trouble, c.bad, c.copyTrouble, c.next}
 }
 
 // age is how long ago the content was known to be up to date: nothing, unless there is trouble.
@@ -331,46 +330,4 @@ func (c *core) await(ctx context.Context, version uint64) error {
 		case <-s.nextChange:
 		}
 	}
-}
-
-// keepCopy writes what is in force to disk, when it changed, and once more at the end.
-func (c *core) keepCopy(ctx context.Context) {
-	for {
-		next := c.state().nextChange
-		took := c.writeCopy()
-		pause := time.NewTimer(max(copyEvery, copyShare*took))
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			c.writeCopy()
-			return
-		case <-pause.C:
-		}
-		select {
-		case <-ctx.Done():
-			c.writeCopy()
-			return
-		case <-next:
-		}
-	}
-}
-
-// writeCopy writes a copy if the list has another version than the last one, and returns how long that
-// took.
-func (c *core) writeCopy() time.Duration {
-	s := c.state()
-	if s.content.Version == c.copied.Version {
-		return 0
-	}
-	begun := time.Now()
-	if err := filelist.Save(c.copy, s.content); err != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for l := range c.lists {
-			l.noCopy(err)
-		}
-		return time.Since(begun)
-	}
-	c.copied = s.content
-	return time.Since(begun)
 }
