@@ -41,6 +41,7 @@ type List struct {
 	sources    []*listSource
 	logger     *zap.Logger
 	events     *observe.Events
+	log        *observe.Log
 	budget     *blocklist.Budget
 
 	snapshot atomic.Pointer[blocklist.Snapshot]
@@ -61,7 +62,7 @@ type List struct {
 func newList(s *Shared) (*List, error) {
 	conf := s.app.Block
 	l := &List{
-		app: &s.app, logger: s.logger, events: s.events,
+		app: &s.app, logger: s.logger, events: s.events, log: s.log,
 		opened:     make(chan struct{}),
 		protection: newProtection(conf.Protect, conf.Allow),
 		names:      newNamer(s, s.app.listDir()),
@@ -212,6 +213,12 @@ func (l *List) heardCopy(c *core, err error) {
 func (l *List) restored(content blocklist.Content) {
 	l.logger.Warn("Redis had lost the shared block list, and was given back the last one known here",
 		zap.Uint64("version", content.Version), zap.Int("rules", len(content.Rules)), zap.Int("bans", content.Bans.Len()))
+}
+
+// ended tells of a ban that is not in force any more.
+func (l *List) ended(e observe.Ended) {
+	l.log.BanEnded(e)
+	l.events.BanEnded(e)
 }
 
 // stopped logs that a rule in dry run takes too long.

@@ -201,6 +201,7 @@ func (c *core) run(ctx context.Context) {
 	defer func() { c.watching <- struct{}{} }()
 	var work sync.WaitGroup
 	work.Go(func() { c.compile(ctx) })
+	work.Go(func() { c.watchEnds(ctx) })
 	if c.copy != "" {
 		work.Go(func() { c.keepCopy(ctx) })
 	}

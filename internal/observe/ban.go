@@ -36,6 +36,9 @@ type Bans struct {
 // NewBans returns what observers keep about the bans of the zone of that name.
 func NewBans(zone string) *Bans {
 	label := zoneLabels.fit(zone)
+	for _, how := range []string{endOver, endLifted} {
+		collected.bansEnded.WithLabelValues(label, how) // there from the start, with 0
+	}
 	return &Bans{
 		zone:  zone,
 		begun: collected.bans.WithLabelValues(label, Banned.String()),

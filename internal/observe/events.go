@@ -19,6 +19,7 @@ const (
 	eventDown     = "store.down"
 	eventUp       = "store.up"
 	eventBanBegun = "ban.begun"
+	eventBanEnded = "ban.ended"
 	eventStale    = "blocklist.stale"
 )
 
@@ -42,6 +43,10 @@ const maxEvents = 256
 //   - ban.begun for each ban that a zone of this node makes, with zone, scope, ban (what its
 //     key is called), reason, count (how many of this key so far), length, until, and client_ip, host
 //     and path of the last request that counted, as far as they are known
+//
+//   - ban.ended for each ban on the shared list that was in force on this node and is no longer, whoever
+//     made it, with zone, scope, origin, ban, how (over, or lifted), reason, count, since, until, and
+//     client_ip where the ban has it
 //
 //   - blocklist.stale when the shared block list could not be read for a minute, with list (where it
 //     is kept), age (a duration: how old the list in force is) and error

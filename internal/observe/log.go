@@ -19,6 +19,7 @@ import (
 // since.
 type Log struct {
 	logger *zap.Logger
+	ends   sampler // of bans
 
 	// Calls of the store that failed, without being an outage, are logged once a minute.
 	mu       sync.Mutex

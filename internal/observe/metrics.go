@@ -15,6 +15,7 @@ var collected = struct {
 	requests   *prometheus.CounterVec
 	blocks     *prometheus.CounterVec
 	bans       *prometheus.CounterVec
+	bansEnded  *prometheus.CounterVec
 	decisions  *prometheus.HistogramVec
 	storeCalls *prometheus.CounterVec
 	cached     *prometheus.CounterVec
@@ -35,6 +36,10 @@ var collected = struct {
 	bans: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "caddy_weir_bans_total",
 		Help: "Bans that zones of this instance made.",
+	}, []string{"zone", "outcome"}),
+	bansEnded: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "caddy_weir_bans_ended_total",
+		Help: "Bans that were in force on this instance and ended, by the zone that made them.",
 	}, []string{"zone", "outcome"}),
 	decisions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "caddy_weir_decision_seconds",
@@ -67,7 +72,7 @@ var collected = struct {
 // is no error.
 func Register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
-		collected.requests, collected.blocks, collected.bans, collected.decisions,
+		collected.requests, collected.blocks, collected.bans, collected.bansEnded, collected.decisions,
 		collected.storeCalls, collected.cached, collected.breakers, collected.rules, collected.keys, collected.bansActive, collected.listAge,
 	} {
 		var already prometheus.AlreadyRegisteredError
