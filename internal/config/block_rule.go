@@ -16,31 +16,37 @@ import (
 // word is an error; what the rule matches is left to the list's own check.
 func (u *Rule) Rule(now time.Time) (blocklist.Rule, error) {
 	rule := blocklist.Rule{Name: u.Name, Action: u.Action, Note: u.Note, Author: u.Author}
-	// A list that is there but empty is kept, and refused later: it means nothing
-	// rather than anything.
-	field := func(name string, patterns []string) {
-		if patterns != nil {
-			rule.Fields = append(rule.Fields, blocklist.Field{Name: name, Patterns: patterns})
+	for _, f := range u.fields() {
+		switch {
+		case f.name == "query" && u.Query != nil:
+			rule.Fields = append(rule.Fields, blocklist.Field{Name: f.name, Patterns: []string{*u.Query}})
+		case f.name == "header":
+			for _, name := range slices.Sorted(maps.Keys(u.Header)) {
+				rule.Fields = append(rule.Fields, blocklist.Field{Name: f.name, Header: name, Patterns: u.Header[name]})
+			}
+		case f.patterns != nil && *f.patterns != nil:
+			// A list that is there but empty is kept, and refused later: it means nothing
+			// rather than anything.
+			rule.Fields = append(rule.Fields, blocklist.Field{Name: f.name, Patterns: *f.patterns})
 		}
 	}
-	field("client_ip", u.ClientIP)
-	field("method", u.Method)
-	field("host", u.Host)
-	field("path", u.Path)
-	field("url", u.URL)
-	if u.Query != nil {
-		field("query", []string{*u.Query})
-	}
-	field("user_agent", u.UserAgent)
-	field("agent", u.Agent)
-	for _, name := range slices.Sorted(maps.Keys(u.Header)) {
-		rule.Fields = append(rule.Fields, blocklist.Field{Name: "header", Header: name, Patterns: u.Header[name]})
-	}
-	field("message_type", u.MessageType)
-	field("user", u.User)
-	field("handler", u.Handler)
-	field("args", u.Args)
 	return rule, u.words(&rule, now)
+}
+
+// A ruleField is what a rule calls a field of the block list, and where its patterns are; nil for the two that have
+// another form.
+type ruleField struct {
+	name     string
+	patterns *[]string
+}
+
+// fields are those that a rule may look at, in the order in which they are told.
+func (u *Rule) fields() []ruleField {
+	return []ruleField{
+		{"client_ip", &u.ClientIP}, {"method", &u.Method}, {"host", &u.Host}, {"path", &u.Path}, {"url", &u.URL},
+		{"query", nil}, {"user_agent", &u.UserAgent}, {"agent", &u.Agent}, {"header", nil},
+		{"message_type", &u.MessageType}, {"user", &u.User}, {"handler", &u.Handler}, {"args", &u.Args},
+	}
 }
 
 // words reads the options that are single words.
@@ -92,37 +98,22 @@ func (u *Rule) words(rule *blocklist.Rule, now time.Time) error {
 // RuleOf is the inverse of [Rule.Rule].
 func RuleOf(r *blocklist.Rule) Rule {
 	u := Rule{Name: r.Name, Action: r.Action, Note: r.Note, Author: r.Author}
+	fields := u.fields()
 	for _, f := range r.Fields {
 		switch f.Name {
-		case "client_ip":
-			u.ClientIP = f.Patterns
-		case "method":
-			u.Method = f.Patterns
-		case "host":
-			u.Host = f.Patterns
-		case "path":
-			u.Path = f.Patterns
-		case "url":
-			u.URL = f.Patterns
 		case "query":
 			u.Query = &f.Patterns[0]
-		case "user_agent":
-			u.UserAgent = f.Patterns
-		case "agent":
-			u.Agent = f.Patterns
-		case "message_type":
-			u.MessageType = f.Patterns
-		case "user":
-			u.User = f.Patterns
-		case "handler":
-			u.Handler = f.Patterns
-		case "args":
-			u.Args = f.Patterns
 		case "header":
 			if u.Header == nil {
 				u.Header = make(map[string][]string)
 			}
 			u.Header[f.Header] = f.Patterns
+		default:
+			for _, known := range fields {
+				if known.name == f.Name {
+					*known.patterns = f.Patterns
+				}
+			}
 		}
 	}
 	if r.Mode != blocklist.Enforce {
