@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -64,5 +65,89 @@ func TestCountPeople(t *testing.T) {
 	server.Kill()
 	if _, err := one.CountPeople(t.Context(), "192.0.2.1", people.User, day, []string{"em"}, time.Hour); !errors.Is(err, limiter.ErrUnavailable) {
 		t.Errorf("without a server: %v", err)
+	}
+}
+
+// Nodes that share a cluster, or servers behind sentinels, see each other's people as those on one server do.
+func TestPeopleOfAllNodes(t *testing.T) {
+	for name, start := range map[string]func(t *testing.T) Options{
+		"a server": func(t *testing.T) Options {
+			return Options{Addresses: []string{redistest.Start(t, redistest.Options{}).Addr()}}
+		},
+		"a cluster": func(t *testing.T) Options {
+			return Options{Addresses: redistest.StartCluster(t, redistest.Options{}).Addrs()}
+		},
+		"sentinels": func(t *testing.T) Options {
+			return Options{Addresses: redistest.StartSentinels(t, redistest.Options{}).Addrs(), Sentinel: redistest.MasterName}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := start(t)
+			o.Timeout = 5 * time.Second
+			node := func() *people.Estimator {
+				s, err := New(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				e := people.New(people.Options{Sharer: s, Told: func(err error) {
+					if err != nil {
+						t.Logf("people are counted alone for now: %v", err)
+					}
+				}})
+				ctx, cancel := context.WithCancel(context.Background())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					e.Run(ctx)
+				}()
+				t.Cleanup(func() {
+					cancel()
+					<-done
+					s.Close()
+				})
+				return e
+			}
+			one, two := node(), node()
+			// Several addresses lie in several slots of a cluster.
+			const addresses = 8
+			address := func(i int) string { return fmt.Sprintf("192.0.2.%d", i) }
+			awaitAll := func(what string, all func(i int) bool) {
+				t.Helper()
+				for deadline := time.Now().Add(time.Minute); ; {
+					missing := 0
+					for i := range addresses {
+						if !all(i) {
+							missing++
+						}
+					}
+					if missing == 0 {
+						return
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("%s: not so of %d addresses", what, missing)
+					}
+					<-time.After(50 * time.Millisecond)
+				}
+			}
+			users := func(e *people.Estimator, i int) int64 { return e.Seen(address(i)).Users }
+			for i := range addresses {
+				one.See(address(i), people.User, "ada")
+				one.See(address(i), people.User, "bob")
+			}
+			for i := range addresses {
+				two.See(address(i), people.User, "bob")
+				two.See(address(i), people.User, fmt.Sprint("cy", i))
+			}
+			// Whoever told last knows of all three.
+			awaitAll("one node knows whom the other saw", func(i int) bool { return max(users(one, i), users(two, i)) == 3 })
+			for i := range addresses {
+				one.See(address(i), people.User, "di")
+				two.See(address(i), people.User, "em")
+			}
+			awaitAll("of five", func(i int) bool {
+				return max(users(one, i), users(two, i)) == 5 && min(users(one, i), users(two, i)) >= 4
+			})
+		})
 	}
 }
