@@ -2,6 +2,7 @@ package weir
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
@@ -53,11 +54,12 @@ func init() {
 //		headers        legacy|draft|both|off
 //		max_keys       <n>
 //		block {
-//			mode    enforce|dry_run|off
-//			allow   <address|cidr...>
-//			protect <address|cidr...>
-//			file    <path> { … }
-//			url     <address> { … }
+//			mode      enforce|dry_run|off
+//			allow     <address|cidr...>
+//			protect   <address|cidr...>
+//			file      <path> { … }
+//			url       <address> { … }
+//			ip_source <name> { … }
 //		}
 //	}
 func parseApp(d *caddyfile.Dispenser, earlier any) (any, error) {
@@ -188,4 +190,31 @@ func parseCheck(h httpcaddyfile.Helper) ([]httpcaddyfile.ConfigValue, error) {
 		return nil, err
 	}
 	return h.NewRoute(line.Set, handler), nil
+}
+
+// UnmarshalCaddyfile reads the IP source:
+//
+//	weir <path|address> {
+//		refresh <duration>
+//		timeout <duration>
+//		header  <name> <value>
+//		format  <format>
+//		broad
+//	}
+func (s *IPSource) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
+	d.Next()
+	at := directive.Here(d)
+	args, err := directive.Words(d)
+	if err != nil {
+		return err
+	}
+	if len(args) != 1 {
+		return at.Errorf("weir: got %d arguments, write \"weir <path|address>\"", len(args))
+	}
+	if strings.Contains(args[0], "://") {
+		s.URL = args[0]
+	} else {
+		s.File = args[0]
+	}
+	return grammar.IPSource(&s.IPSource).Read(d)
 }

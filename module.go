@@ -3,7 +3,7 @@
 //
 // It consists of the app [App], named "weir", which holds what its handlers share, and
 // of three handlers: [RateLimit], http.handlers.rate_limit, [Block], http.handlers.block,
-// and [Check], http.handlers.weir_check. This file binds them to Caddy; what they may be configured with
+// and [Check], http.handlers.weir_check; and of [IPSource], http.ip_sources.weir. This file binds them to Caddy; what they may be configured with
 // is told in package internal/config, and how requests are counted in package limiter.
 package weir
 
@@ -11,8 +11,10 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"net/netip"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -29,6 +31,7 @@ func init() {
 	caddy.RegisterModule(new(RateLimit))
 	caddy.RegisterModule(new(Block))
 	caddy.RegisterModule(new(Check))
+	caddy.RegisterModule(new(IPSource))
 }
 
 // App holds what all handlers share: the stores and the defaults.
@@ -294,6 +297,36 @@ func (h *Check) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Ha
 	return h.checker.Answer(w, r)
 }
 
+// IPSource knows ranges of addresses from a list that others keep, for what in Caddy wants ranges: `trusted_proxies weir
+// <file or address>`.
+type IPSource struct {
+	config.IPSource
+
+	ranges *config.Ranges
+}
+
+// CaddyModule implements [caddy.Module].
+func (*IPSource) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.ip_sources.weir", New: func() caddy.Module { return new(IPSource) }}
+}
+
+// Provision reads the list.
+func (s *IPSource) Provision(ctx caddy.Context) (err error) {
+	s.ranges, err = s.Build(ctx)
+	return err
+}
+
+// GetIPRanges implements [caddyhttp.IPRangeSource].
+func (s *IPSource) GetIPRanges(*http.Request) []netip.Prefix { return s.ranges.Get() }
+
+// Cleanup gives the list back.
+func (s *IPSource) Cleanup() error {
+	if s.ranges == nil {
+		return nil
+	}
+	return s.ranges.Close()
+}
+
 // sharedApp returns what all handlers of the configuration share, also if it says
 // nothing of the app.
 func sharedApp(ctx caddy.Context) (*config.Shared, error) {
@@ -324,4 +357,8 @@ var (
 	_ caddyhttp.MiddlewareHandler = (*Block)(nil)
 	_ caddy.Provisioner           = (*Check)(nil)
 	_ caddyhttp.MiddlewareHandler = (*Check)(nil)
+	_ caddy.Provisioner           = (*IPSource)(nil)
+	_ caddy.CleanerUpper          = (*IPSource)(nil)
+	_ caddyfile.Unmarshaler       = (*IPSource)(nil)
+	_ caddyhttp.IPRangeSource     = (*IPSource)(nil)
 )

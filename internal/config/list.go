@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -59,7 +60,7 @@ type List struct {
 }
 
 // newList makes the list of a configuration. Close must be called in the end.
-func newList(s *Shared) (*List, error) {
+func newList(ctx caddy.Context, s *Shared) (*List, error) {
 	conf := s.app.Block
 	l := &List{
 		app: &s.app, logger: s.logger, events: s.events, log: s.log,
@@ -77,7 +78,7 @@ func newList(s *Shared) (*List, error) {
 	}
 	l.budget = &blocklist.Budget{Stopped: l.stopped}
 	var err error
-	if l.sources, err = newSources(conf, l); err != nil {
+	if l.sources, err = newSources(ctx, conf, l); err != nil {
 		return nil, err
 	}
 	for _, src := range l.sources {

@@ -35,6 +35,8 @@ type SharedBlock struct {
 	Files []ListFile `json:"files,omitempty"`
 	// URLs are lists on the web, downloaded again and again.
 	URLs []ListURL `json:"urls,omitempty"`
+	// IPSources are lists that other modules know.
+	IPSources []ListModule `json:"ip_sources,omitempty"`
 }
 
 // ListFile is a list on disk.
@@ -82,6 +84,12 @@ type ListOptions struct {
 	// AcceptShrunken takes a list that is empty, or has shrunk to less than half. Default: the one
 	// before is kept.
 	AcceptShrunken bool `json:"accept_shrunken,omitempty"`
+	// Broad takes ranges wider than /8, or in IPv6 than /19. All addresses there are is refused
+	// even so. Default: such a range is rejected.
+	Broad bool `json:"broad,omitempty"`
+	// IPv6Prefix takes a single IPv6 address of the list for its whole network of so many bits, 32 to
+	// 128: whoever has one has the others. Default: 128, the address alone.
+	IPv6Prefix int `json:"ipv6_prefix,omitempty"`
 	// KeepPrivate lets the list name private addresses. Default: they are cut out.
 	KeepPrivate bool `json:"keep_private,omitempty"`
 }
@@ -107,6 +115,12 @@ func (b *SharedBlock) check(r report) {
 		}
 		f.ListOptions.check(at)
 		once(at, f.name(filepath.Base(f.Path)))
+	}
+	for i := range b.IPSources {
+		m := &b.IPSources[i]
+		at := r.in("ip_source %q", m.Name)
+		m.check(at)
+		once(at, m.Name)
 	}
 	for i := range b.URLs {
 		u := &b.URLs[i]
@@ -137,6 +151,7 @@ func (o *ListOptions) check(r report) {
 	if o.MaxEntries < 0 {
 		r.in("max_entries").problemf("must be positive, got %d", o.MaxEntries)
 	}
+	r.in("ipv6_prefix").between(o.IPv6Prefix, 32, 128)
 	_, err = blocklist.NewListPart(blocklist.Entries{Rule: o.rule("x")})
 	r.problem(err)
 	if o.Name != "" {
@@ -166,7 +181,8 @@ func (o *ListOptions) rule(name string) blocklist.Rule {
 func (o *ListOptions) options(name string, protected func() []netip.Prefix, report func(lists.Status)) lists.Options {
 	format, _ := o.format() // checked
 	return lists.Options{
-		Name: name, Format: format, Limits: lists.Limits{MaxEntries: o.MaxEntries},
+		Name: name, Format: format,
+		Limits:      lists.Limits{MaxEntries: o.MaxEntries, Broad: o.Broad, IPv6Prefix: o.IPv6Prefix},
 		KeepPrivate: o.KeepPrivate, Protected: protected, AcceptShrunken: o.AcceptShrunken, Report: report,
 	}
 }
@@ -192,7 +208,7 @@ func (b *SharedBlock) resolved(r report) *SharedBlock {
 		return new(SharedBlock)
 	}
 	c := *b
-	c.Files, c.URLs = slices.Clone(b.Files), slices.Clone(b.URLs)
+	c.Files, c.URLs, c.IPSources = slices.Clone(b.Files), slices.Clone(b.URLs), slices.Clone(b.IPSources)
 	for i := range c.Files {
 		c.Files[i].Path = replace(r.in("file %q", c.Files[i].Path), c.Files[i].Path)
 	}

@@ -2,10 +2,12 @@ package config
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -26,6 +28,7 @@ type listSource struct {
 	err      error  // why part is older than the list
 	forget   func() // takes the rules out of the count of those in force
 	reported string // the last error that was logged
+	advised  string // the last advice about its names that was logged
 }
 
 // load takes what is at hand, before the first request.
@@ -49,10 +52,22 @@ func (s *listSource) take(parsed lists.Parsed) {
 		return
 	}
 	s.part = part
+	s.advise(parsed.Agents)
 	if s.forget != nil {
 		s.forget()
 	}
 	s.forget = observe.AddRules(s.Name(), part.Len())
+}
+
+// advise warns of names in the list that stand in the agents of ordinary clients, again only if they are
+// others. It is called with mu held.
+func (s *listSource) advise(agents []string) {
+	r := newReport()
+	lintAgents(r.in("list %q", s.Name()).in("agent"), agents)
+	if advice := fmt.Sprint(r.warnings); advice != s.advised {
+		s.advised = advice
+		r.log(s.list.logger)
+	}
 }
 
 // current returns the part, unless the list is too old to count.
@@ -107,7 +122,7 @@ func (s *listSource) close() {
 }
 
 // newSources makes the sources of a valid configuration.
-func newSources(b *SharedBlock, l *List) ([]*listSource, error) {
+func newSources(ctx caddy.Context, b *SharedBlock, l *List) ([]*listSource, error) {
 	var all []*listSource
 	protected := func() []netip.Prefix { return l.protection.all() }
 	add := func(o *ListOptions, open func(report func(lists.Status)) (lists.Source, error)) error {
@@ -133,6 +148,15 @@ func newSources(b *SharedBlock, l *List) ([]*listSource, error) {
 		u := &b.URLs[i]
 		err := add(&u.ListOptions, func(report func(lists.Status)) (lists.Source, error) {
 			return u.build(protected, listDir(), report)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i := range b.IPSources {
+		m := &b.IPSources[i]
+		err := add(&m.ListOptions, func(report func(lists.Status)) (lists.Source, error) {
+			return m.build(ctx, protected, report)
 		})
 		if err != nil {
 			return nil, err

@@ -125,7 +125,7 @@ func (s *Shared) open(ctx caddy.Context) error {
 	if err = s.openModes(); err != nil {
 		return fmt.Errorf("count after: %w", err)
 	}
-	if s.list, err = newList(s); err != nil {
+	if s.list, err = newList(ctx, s); err != nil {
 		return fmt.Errorf("block: %w", err)
 	}
 	return s.openBans()

@@ -25,6 +25,8 @@ var blocks = []struct{ name, open, close string }{
 	{"distributed", ":80 {\nrate_limit {\ndistributed {\n", "}\n}\n}\n"},
 	{"weir block", "{\nweir {\nblock {\n", "}\n}\n}\n:80\n"},
 	{"url", "{\nweir {\nblock {\nurl http://x/ {\n", "}\n}\n}\n}\n:80\n"},
+	{"ip_source", "{\nweir {\nblock {\nip_source x {\n", "}\n}\n}\n}\n:80\n"},
+	{"trusted_proxies weir", "{\nservers {\ntrusted_proxies weir http://x/ {\n", "}\n}\n}\n:80\n"},
 	{"block", ":80 {\nblock {\n", "}\n}\n"},
 	{"rule", ":80 {\nblock {\nrule scan {\n", "}\n}\n}\n"},
 	{"weir_check", ":80 {\nweir_check {\n", "}\n}\n"},

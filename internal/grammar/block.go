@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
 
 	"github.com/weirhq/caddy-weir/internal/config"
@@ -109,31 +110,63 @@ func sharedBlock(b *config.SharedBlock) directive.Table {
 			b.URLs = append(b.URLs, u)
 			return err
 		})),
+		directive.Many(directive.Nested("ip_source", "<name>", 1, listModule(new(config.ListModule)), func(body *directive.Body) error {
+			var m config.ListModule
+			err := body.Read(listModule(&m))
+			m.Name = body.Args[0]
+			b.IPSources = append(b.IPSources, m)
+			return err
+		})),
 	}
+}
+
+func listModule(m *config.ListModule) directive.Table {
+	return append(directive.Table{
+		directive.Module("source", "http.ip_sources", "source", &m.Source),
+	}, listTreatment(&m.ListOptions)...)
+}
+
+// IPSource is the table of the block of the IP source weir.
+func IPSource(s *config.IPSource) directive.Table {
+	return append(download(&s.Refresh, &s.Timeout, &s.Header),
+		directive.Text("format", "<format>", &s.Format),
+		directive.Flag("broad", &s.Broad),
+	)
 }
 
 func listFile(f *config.ListFile) directive.Table { return listOptions(&f.ListOptions) }
 
 func listURL(u *config.ListURL) directive.Table {
-	return append(directive.Table{
-		directive.Duration("refresh", &u.Refresh),
-		directive.Duration("timeout", &u.Timeout),
+	return append(download(&u.Refresh, &u.Timeout, &u.Header), listOptions(&u.ListOptions)...)
+}
+
+// download holds what is said of a list on the web.
+func download(refresh, timeout *caddy.Duration, header *map[string][]string) directive.Table {
+	return directive.Table{
+		directive.Duration("refresh", refresh),
+		directive.Duration("timeout", timeout),
 		directive.Many(directive.Args("header", "<name> <value>", 2, 2, func(args []string) error {
-			if u.Header == nil {
-				u.Header = make(map[string][]string)
+			if *header == nil {
+				*header = make(map[string][]string)
 			}
 			name := http.CanonicalHeaderKey(args[0])
-			u.Header[name] = append(u.Header[name], args[1])
+			(*header)[name] = append((*header)[name], args[1])
 			return nil
 		})),
-	}, listOptions(&u.ListOptions)...)
+	}
 }
 
 // listOptions holds what files and lists on the web have in common.
 func listOptions(o *config.ListOptions) directive.Table {
-	return directive.Table{
+	return append(directive.Table{
 		directive.Text("name", "<name>", &o.Name),
 		directive.Text("format", "<format>", &o.Format),
+	}, listTreatment(o)...)
+}
+
+// listTreatment holds what is done with any list, whoever keeps it.
+func listTreatment(o *config.ListOptions) directive.Table {
+	return directive.Table{
 		directive.Args("action", "<code>|abort|tarpit|mark", 1, 1, func(args []string) error {
 			return o.Action.UnmarshalText([]byte(args[0]))
 		}),
@@ -141,6 +174,8 @@ func listOptions(o *config.ListOptions) directive.Table {
 		directive.Duration("expires", &o.Expires),
 		directive.Count("max_entries", "<n>", &o.MaxEntries),
 		directive.Flag("accept_shrunken", &o.AcceptShrunken),
+		directive.Flag("broad", &o.Broad),
+		directive.Count("ipv6_prefix", "<bits>", &o.IPv6Prefix),
 		directive.Flag("keep_private", &o.KeepPrivate),
 	}
 }
