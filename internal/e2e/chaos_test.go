@@ -19,15 +19,9 @@ var goroutines = regexp.MustCompile(`^goroutine profile: total (\d+)`)
 // goroutines returns how many goroutines the node has, and what each does.
 func (s *site) goroutines(t *testing.T) (n int, profile string) {
 	t.Helper()
-	var admin string
-	for _, v := range s.env {
-		if address, ok := strings.CutPrefix(v, "CADDY_ADMIN="); ok {
-			admin = address
-		}
-	}
 	// Without keeping the connection, so that the question is the same each time.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
-	resp, err := client.Get("http://" + admin + "/debug/pprof/goroutine?debug=1")
+	resp, err := client.Get("http://" + s.admin() + "/debug/pprof/goroutine?debug=1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,6 +97,56 @@ func TestRuleBitesOnAllNodes(t *testing.T) {
 		t.Error("switched off on one node, the other still refuses")
 	}
 	t.Logf("the longest way from one node to the other took %s", longest)
+}
+
+// TestChangesReachAllNodes makes a hundred rules at the admin endpoint of one node, and asks the other until it
+// refuses: over real connections, from the request for the change to the first answer that is refused. The aim is a second for the
+// slowest in a hundred; a busy machine gets ten.
+func TestChangesReachAllNodes(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	one, two := serve(t, guarded(redis)), serve(t, guarded(redis))
+	client := newClient(1)
+	defer client.CloseIdleConnections()
+	ask := func(method, url, body string) int {
+		t.Helper()
+		r, err := http.NewRequest(method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Forwarded-For", "198.51.100.7")
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		resp, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode
+	}
+	const changes = 100
+	took := make([]time.Duration, changes)
+	for i := range took {
+		path := fmt.Sprintf("/%d", i)
+		if status := ask(http.MethodGet, two.url+path, ""); status != http.StatusOK {
+			t.Fatalf("%s answers %d before there is a rule", path, status)
+		}
+		begin := time.Now()
+		if status := ask(http.MethodPost, "http://"+one.admin()+"/weir/block/add", `{"lines": ["r`+path[1:]+` path=`+path+`"]}`); status != http.StatusOK {
+			t.Fatalf("the change answers %d", status)
+		}
+		if !poll(func() bool { return ask(http.MethodGet, two.url+path, "") == http.StatusForbidden }) {
+			t.Fatalf("the rule for %s never reached the other node", path)
+		}
+		took[i] = time.Since(begin)
+	}
+	slices.Sort(took)
+	t.Logf("from a change on one node to the first refusal on the other: p50 %s, p99 %s, worst %s", took[changes/2], took[changes*99/100-1], took[changes-1])
+	if p99 := took[changes*99/100-1]; p99 > 10*time.Second {
+		t.Errorf("the slowest of 99 took %s", p99)
+	}
 }
 
 // TestRedisWhileCaddyIsPaused stops Caddy in the middle of whatever it does. The rule is made in

@@ -47,6 +47,16 @@ func serve(t *testing.T, config string, env ...string) *site {
 	return s
 }
 
+// admin returns the address of the node's admin endpoint.
+func (s *site) admin() string {
+	for _, v := range s.env {
+		if address, ok := strings.CutPrefix(v, "CADDY_ADMIN="); ok {
+			return address
+		}
+	}
+	return ""
+}
+
 func (s *site) write(t *testing.T, config string) {
 	t.Helper()
 	if err := os.WriteFile(s.file, []byte(config), 0o600); err != nil {

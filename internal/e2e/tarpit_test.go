@@ -203,13 +203,7 @@ func request(t *testing.T, url string) *http.Request {
 // metrics returns what the node counts.
 func (s *site) metrics(t *testing.T) string {
 	t.Helper()
-	admin := ""
-	for _, v := range s.env {
-		if address, ok := strings.CutPrefix(v, "CADDY_ADMIN="); ok {
-			admin = address
-		}
-	}
-	res, err := http.Get("http://" + admin + "/metrics")
+	res, err := http.Get("http://" + s.admin() + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
