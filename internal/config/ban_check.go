@@ -28,11 +28,11 @@ func (z *Zone) checkBan(r report, app *App) {
 	switch {
 	case err != nil:
 		r.in("count").problem(err)
-	case counted.refusals && len(z.limits("zone")) == 0:
+	case counted.refusals && len(z.limits("zone")) == 0 && z.Feed == nil:
 		r.in("count").problemf("refusals: the zone has no limit that could refuse; write what else counts, such as count 401 403")
 	}
 	b.lintCount(r, counted)
-	k := compileKey(newReport(), z.Key, emptyClientIP, z.bits(app))
+	k := compileKey(newReport(), z.parts(), emptyClientIP, z.bits(app))
 	switch {
 	case k.static:
 		r.problemf("needs a key that tells clients apart: this one would ban everybody at once")

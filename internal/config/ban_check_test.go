@@ -21,6 +21,7 @@ func TestBanValidate(t *testing.T) {
 			"people": {"user": "{http.reverse_proxy.header.X-User}", "per_user": 3, "max": 9, "overrides": [{"range": "192.0.2.0/24", "factor": 40, "note": "library", "expires": "30d"}]},
 			"private_ranges": true, "dry_run": true`), nil},
 		{"by user", zone("{http.auth.user.id}", `"events": 5, "window": "1m", "count": ["403"], "rolling": "1d"`), nil},
+		{"of a feed", `{"rate_limits": {"login": {"feed": {}, "ban": {"events": 5, "window": "1m", "scope": "site"}}}}`, nil},
 		{"nothing", zone(address, ``), []string{
 			`after: is missing, say how often within which time (in JSON events and window)`,
 			`count: refusals: the zone has no limit that could refuse; write what else counts, such as count 401 403`,
