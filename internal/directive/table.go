@@ -89,7 +89,7 @@ func (t Table) unknown(word string) string {
 			names = append(names, o.Name)
 		}
 		if inner := o.Inner.find(word); inner != nil && inner.instead == "" && hint == "" {
-			hint = fmt.Sprintf(", it belongs in a %s block", o.Name)
+			hint = fmt.Sprintf(", it belongs in %s %s block", article(o.Name), o.Name)
 		}
 	}
 	if o := t.find(word); o != nil {
@@ -99,6 +99,14 @@ func (t Table) unknown(word string) string {
 		hint = fmt.Sprintf(", did you mean %q?", near)
 	}
 	return fmt.Sprintf("unknown word %q%s (known here: %s)", word, hint, strings.Join(names, ", "))
+}
+
+// article is the one before a word.
+func article(word string) string {
+	if strings.IndexByte("aeiou", word[0]) >= 0 {
+		return "an"
+	}
+	return "a"
 }
 
 // Args is an option with min to max arguments; a max below zero is no bound. set
