@@ -69,6 +69,18 @@ func (s Bans) Find(scope Scope, key string, now time.Time) *Ban {
 	return last(s.byKey.of(key), scope, now)
 }
 
+// FindByOthers returns the ban of a key for a zone that ends last among those that somebody else made
+// than the zone itself by its counting: operators, above all. It allocates nothing.
+func (s Bans) FindByOthers(zone, key string, now time.Time) (found *Ban) {
+	scope := Scope{Kind: ScopeZone, Name: zone}
+	for _, b := range s.byKey.of(key) {
+		if b.Scope == scope && b.Zone != zone && !b.Over(now) && (found == nil || b.Until.After(found.Until)) {
+			found = b
+		}
+	}
+	return found
+}
+
 // last returns the ban of a scope that ends last and is not over.
 func last(bans []*Ban, scope Scope, now time.Time) *Ban {
 	var last *Ban

@@ -79,6 +79,15 @@ func ParsePrefixes(entries []string) (*Prefixes, error) {
 	return &set, errors.Join(problems...)
 }
 
+// NewPrefixes makes a set of ranges in the form that [ParsePrefix] gives them.
+func NewPrefixes(ranges []netip.Prefix) *Prefixes {
+	var set Prefixes
+	for _, p := range ranges {
+		set.trie.Insert(p)
+	}
+	return &set
+}
+
 // Contains reports whether the address is in the set, whatever its form. An invalid
 // address never is.
 func (p *Prefixes) Contains(addr netip.Addr) bool {
