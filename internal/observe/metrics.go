@@ -16,6 +16,7 @@ var collected = struct {
 	blocks     *prometheus.CounterVec
 	bans       *prometheus.CounterVec
 	bansEnded  *prometheus.CounterVec
+	claims     *prometheus.CounterVec
 	decisions  *prometheus.HistogramVec
 	storeCalls *prometheus.CounterVec
 	cached     *prometheus.CounterVec
@@ -41,6 +42,10 @@ var collected = struct {
 		Name: "caddy_weir_bans_ended_total",
 		Help: "Bans that were in force on this instance and ended, by the zone that made them.",
 	}, []string{"zone", "outcome"}),
+	claims: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "caddy_weir_aggregator_requests_total",
+		Help: "Requests to zones for feeds that say they are an aggregator's.",
+	}, []string{"zone", "result"}),
 	decisions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "caddy_weir_decision_seconds",
 		Help: "How long the store took to decide about a request.",
@@ -72,7 +77,7 @@ var collected = struct {
 // is no error.
 func Register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
-		collected.requests, collected.blocks, collected.bans, collected.bansEnded, collected.decisions,
+		collected.requests, collected.blocks, collected.bans, collected.bansEnded, collected.claims, collected.decisions,
 		collected.storeCalls, collected.cached, collected.breakers, collected.rules, collected.keys, collected.bansActive, collected.listAge,
 	} {
 		var already prometheus.AlreadyRegisteredError

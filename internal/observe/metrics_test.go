@@ -61,6 +61,7 @@ func TestMetricNames(t *testing.T) {
 	NewZone("api")
 	NewRule("scrapers")
 	NewBans("api")
+	NewAggregators("api")
 	Watch("memory")
 	WatchBreaker("memory")
 	CountCached("memory")
