@@ -44,6 +44,7 @@ type bans struct {
 type banList interface {
 	HasBans(zone string) bool
 	Banned(zone, name string, now time.Time) (*blocklist.Ban, bool)
+	BannedByOthers(zone, name string, now time.Time) (*blocklist.Ban, bool)
 	Ban(id blocklist.BanID) (*blocklist.Ban, bool)
 	Children(scope blocklist.Scope, parent string, now time.Time) int
 	Content() blocklist.Content

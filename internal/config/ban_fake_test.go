@@ -47,6 +47,11 @@ func (v *listView) Banned(zone, name string, now time.Time) (*blocklist.Ban, boo
 	return b, b != nil
 }
 
+func (v *listView) BannedByOthers(zone, name string, now time.Time) (*blocklist.Ban, bool) {
+	b := v.seen.Bans.FindByOthers(zone, name, now)
+	return b, b != nil
+}
+
 func (v *listView) Ban(id blocklist.BanID) (*blocklist.Ban, bool) {
 	b := v.seen.Bans.Get(id)
 	return b, b != nil

@@ -16,7 +16,7 @@ const isBanned = "This client is banned for a while."
 
 // bar finds out whether the part's key is banned.
 func (m *Meter) bar(p *part, r *http.Request) {
-	ban, dry := m.shared.bans.standing(p.zone, p.key, ClientIP(r))
+	ban, dry := m.shared.bans.meets(p, ClientIP(r))
 	switch {
 	case ban == nil:
 	case dry:
@@ -73,8 +73,8 @@ func (m *Meter) Refused(d *Reading, r *http.Request, status int) {
 	}
 	for i := range d.parts {
 		p := &d.parts[i]
-		if p.zone.ban != nil && p.fate == asked {
-			p.zone.ban.turnedAway(p.key, r, status, d.counted && d.refusal(p) >= 0)
+		if ban := p.bans(); ban != nil && p.fate == asked {
+			ban.turnedAway(p.key, r, status, d.counted && d.refusal(p) >= 0)
 		}
 	}
 }

@@ -52,6 +52,8 @@ type Feed struct {
 	ByBytes bool `json:"by_bytes,omitempty"`
 	// People lets an address have more by how many readers there seem to be behind it.
 	People *People `json:"people,omitempty"`
+	// Aggregators lets services that fetch for many readers have more, once they are verified.
+	Aggregators *Aggregators `json:"aggregators,omitempty"`
 }
 
 // FeedRate is one of the budgets of a feed. A tenth of Window may be missing.
@@ -108,6 +110,7 @@ func (f *Feed) resolved() *Feed {
 	}
 	setDefault(&c.MaxWait, defaultFeedWait)
 	c.People = c.People.resolved()
+	c.Aggregators = c.Aggregators.resolved()
 	return &c
 }
 
@@ -139,6 +142,7 @@ func (f *Feed) check(r report, z *Zone) {
 		r.in("max_wait").problemf("must be at least 1s, got %s", time.Duration(c.MaxWait))
 	}
 	c.People.check(r.in("people"))
+	c.Aggregators.check(r.in("aggregators"))
 	switch {
 	case z.Lease != 0:
 		r.problemf("cannot be had with lease: what was taken ahead has no request yet")

@@ -212,8 +212,9 @@ func address(r *http.Request) string {
 func (m *Meter) Answered(d *Reading, r *http.Request, status int) {
 	d.leave(status != http.StatusNotModified)
 	for i := range d.parts {
-		if p := &d.parts[i]; p.zone.ban != nil && p.fate == asked {
-			p.zone.ban.turnedAway(p.key, r, status, false)
+		p := &d.parts[i]
+		if ban := p.bans(); ban != nil && p.fate == asked {
+			ban.turnedAway(p.key, r, status, false)
 		}
 	}
 	m.Free(d)

@@ -31,6 +31,8 @@ type feedMeter struct {
 	crowds    *crowds
 	allowance *people.Allowance // nil if all are allowed the same
 	user      template
+
+	aggregators *aggregatorMeter // nil if there are none
 }
 
 // A bookKey names the book of a zone in the pool: what is known of feeds and readers
@@ -61,6 +63,9 @@ func (f *Feed) build(z *Zone, m *zoneMeter, s *Shared) (*feedMeter, error) {
 		return nil, err
 	}
 	fm.book = book.(pooledBook).Book
+	if fm.aggregators, err = c.Aggregators.build(fm.zone, s); err != nil {
+		return nil, err
+	}
 	if c.People != nil {
 		if fm.allowance, err = c.People.allowance(Now()); err != nil {
 			return nil, err
@@ -94,8 +99,19 @@ func (f *feedMeter) limit(class feed.Class, factor int) *limiter.Limit {
 	return &kept.(*[2]limiter.Limit)[class]
 }
 
-// readers is how many seem to be behind a client's address.
-func (f *feedMeter) readers(client netip.Addr) int {
+// readers is how many seem to be behind the owner of the part's budgets, and by what factor those
+// are multiplied. The fetchers of an aggregator need not know what the others received.
+func (f *feedMeter) readers(p *part, feed []byte, r *http.Request, client netip.Addr) (people, factor int) {
+	if p.aggregator == nil {
+		people = f.crowd(client)
+		return people, people
+	}
+	factor = f.aggregators.factor(p.aggregator, feed, r.UserAgent())
+	return max(factor, 2), factor
+}
+
+// crowd is how many readers seem to be behind a client's address.
+func (f *feedMeter) crowd(client netip.Addr) int {
 	if f.allowance == nil || !client.IsValid() {
 		return 1
 	}
@@ -103,32 +119,41 @@ func (f *feedMeter) readers(client netip.Addr) int {
 }
 
 // name gives a part the key that stands in d.key.
-func (d *Reading) name(p *part, r *http.Request) {
+func (d *Reading) name(p *part, r *http.Request, client netip.Addr) {
 	if p.zone.feed != nil {
-		p.zone.feed.name(d, p, r)
+		p.zone.feed.name(d, p, r, client)
 		return
 	}
 	p.key = string(d.key)
 }
 
-// name gives the part its key, and the key of its budgets, which stands behind it in d.key:
-// the feed's name, and how long that is, so that no two pairs of key and feed are alike.
-func (f *feedMeter) name(d *Reading, p *part, r *http.Request) {
+// name gives the part its key, and that of its budgets: their owner, who is an aggregator or the
+// key itself, then the feed's name and how long that is, so that no two pairs of owner and feed are
+// alike.
+func (f *feedMeter) name(d *Reading, p *part, r *http.Request, client netip.Addr) {
+	if p.aggregator = f.aggregators.identify(r, client); p.aggregator != nil {
+		p.key = string(d.key)
+		d.key = append(append(d.key[:0], aggregatorMark...), p.aggregator.Name...)
+	}
 	n := len(d.key)
 	d.key = f.names.AppendTo(d.key, r.Host, r.URL.Path, r.URL.RawQuery)
 	size := len(d.key) - n
 	d.key = append(d.key, byte(size>>8), byte(size))
 	p.budget = string(d.key)
-	p.key = p.budget[:n]
+	p.owner = p.budget[:n]
+	if p.aggregator == nil {
+		p.key = p.owner
+	}
 }
 
-// enter asks the book about a request, and appends what it asks of its budget. The key must
+// enter asks the book about a request, and appends what it asks of its budget. The budget's key must
 // still stand in d.key.
 func (f *feedMeter) enter(d *Reading, p *part, r *http.Request, client netip.Addr) {
-	readers := f.readers(client)
+	name := d.key[len(p.owner) : len(d.key)-2]
+	people, factor := f.readers(p, name, r, client)
 	p.visit = f.book.Enter(&feed.Request{
-		Feed:   d.key[len(p.key) : len(d.key)-2],
-		Reader: feed.Reader{Key: p.key, People: readers},
+		Feed:   name,
+		Reader: feed.Reader{Key: p.owner, People: people},
 		HTTP:   r, Now: Now(),
 	}, &f.rules)
 	p.entered = true
@@ -136,7 +161,7 @@ func (f *feedMeter) enter(d *Reading, p *part, r *http.Request, client netip.Add
 		p.fate = quieted
 		return
 	}
-	d.asks = append(d.asks, limiter.Ask{Limit: f.limit(p.visit.Class(), readers), Key: p.budget, Cost: p.visit.Cost()})
+	d.asks = append(d.asks, limiter.Ask{Limit: f.limit(p.visit.Class(), factor), Key: p.budget, Cost: p.visit.Cost()})
 }
 
 // isQuiet is the Reason of a request that came when the feed wants none.

@@ -18,6 +18,12 @@ func (l *List) Banned(zone, name string, now time.Time) (*blocklist.Ban, bool) {
 	return b, b != nil
 }
 
+// BannedByOthers is Banned but for what the zone's own counting made.
+func (l *List) BannedByOthers(zone, name string, now time.Time) (*blocklist.Ban, bool) {
+	b := l.snapshot.Load().Bans.FindByOthers(zone, name, now)
+	return b, b != nil
+}
+
 // BannedAt is Banned for a site, whose bans and those for all reach it.
 func (l *List) BannedAt(site, name string, now time.Time) (*blocklist.Ban, bool) {
 	bans := l.snapshot.Load().Bans

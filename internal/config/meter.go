@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/weirhq/caddy-weir/blocklist"
+	"github.com/weirhq/caddy-weir/internal/aggregator"
 	"github.com/weirhq/caddy-weir/internal/feed"
 	"github.com/weirhq/caddy-weir/internal/observe"
 	"github.com/weirhq/caddy-weir/limiter"
@@ -71,9 +72,11 @@ type part struct {
 	from, to int            // its asks
 	ban      *blocklist.Ban // that the key meets; the fate says whether it refuses
 
-	budget  string // the key of the feed's budgets
-	visit   feed.Visit
-	entered bool // whether the feed's book waits for what becomes of the visit
+	budget     string                 // the key of the feed's budgets
+	owner      string                 // whose they are
+	aggregator *aggregator.Aggregator // that the request is of, if it is verified
+	visit      feed.Visit
+	entered    bool // whether the feed's book waits for what becomes of the visit
 }
 
 // A fate is what a zone does with a request before any limit is asked.
@@ -171,7 +174,7 @@ func (m *Meter) collect(d *Reading, r *http.Request) error {
 			case keyReject:
 				p.fate = rejected
 			default:
-				d.name(&p, r)
+				d.name(&p, r, client)
 				m.bar(&p, r)
 				if z.feed != nil && p.fate == asked {
 					z.feed.enter(d, &p, r, client)

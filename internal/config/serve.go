@@ -61,8 +61,8 @@ func (m *Meter) follow(d *Reading, r *http.Request, seen Response, reader *feedW
 		if p.fate != asked {
 			continue
 		}
-		if p.zone.ban.follows() {
-			p.zone.ban.served(p.key, r, &seen, d.counted && d.refusal(p) >= 0)
+		if ban := p.bans(); ban.follows() {
+			ban.served(p.key, r, &seen, d.counted && d.refusal(p) >= 0)
 		}
 		if p.zone.deferred {
 			m.shared.deferred.Settle(d.asks[p.from:p.to], d.Results[p.from:p.to])

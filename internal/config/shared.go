@@ -50,6 +50,8 @@ type Shared struct {
 	bans   *bans
 	crowds crowds
 
+	chores []func(ctx context.Context) // background work that handlers need
+
 	list    *List // the shared block list
 	gatesMu sync.Mutex
 	gates   []*Gate // of all block handlers
@@ -143,6 +145,9 @@ func (s *Shared) Run(ctx context.Context) {
 	work.Go(func() { s.runReserves(ctx) })
 	work.Go(func() { s.bans.run(ctx) })
 	work.Go(func() { s.crowds.Run(ctx) })
+	for _, chore := range s.chores {
+		work.Go(func() { chore(ctx) })
+	}
 	if s.redis != nil {
 		work.Go(func() { s.inspect(ctx) })
 		work.Go(func() { s.pooled.ListenFreed(ctx, s.pooled.refusals.ForgetName, s.pooled.refusals.Clear) })

@@ -27,6 +27,10 @@ func feed(f *config.Feed) directive.Table {
 			f.People = new(config.People)
 			return body.Read(crowd(f.People))
 		}),
+		directive.Nested("aggregators", "", 0, aggregators(new(config.Aggregators)), func(body *directive.Body) error {
+			f.Aggregators = new(config.Aggregators)
+			return body.Read(aggregators(f.Aggregators))
+		}),
 	}
 }
 
