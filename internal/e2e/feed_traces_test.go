@@ -237,6 +237,22 @@ func TestFeedTraces(t *testing.T) {
 			b.tag()
 			b.get(200, reader, "If-None-Match", tag)
 		}},
+		{"T37 39,000 in a minute from a hundred addresses", func(b *blog) {
+			served, bytes := 0, 0
+			for i := range 39_000 {
+				w := b.ask(http.MethodGet, fmt.Sprintf("198.51.100.%d", i%100+1), "/feed.xml", "User-Agent", "Mozilla/5.0 (Windows NT 10.0) Chrome/126.0")
+				if w.Code == http.StatusOK {
+					served++
+				}
+				bytes += w.Body.Len()
+				b.pass(time.Minute / 39_000)
+			}
+			// All of them would be 270 MB. Each address gets what subscribing, news and its budget give it, some of
+			// it four times, as the same again: 24.
+			if served > 2500 || bytes > 21_000_000 {
+				b.Errorf("%d served, %d bytes", served, bytes)
+			}
+		}},
 		{"T39 whatever the query says, and however the path is written", func(b *blog) {
 			served := 0
 			for i := range 40 {
