@@ -13,7 +13,7 @@ STATICCHECK := go run honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Flags for every `go test`, for instance GOTEST_FLAGS=-v.
 GOTEST_FLAGS ?=
-# Flags for bench-peers, bench-outage and bench-http, for instance BENCH_FLAGS=-quick or
+# Flags for bench-peers, bench-outage, bench-http and bench-feeds, for instance BENCH_FLAGS=-quick or
 # BENCH_FLAGS='-pairs 30 -only redis/64'; -help tells of them, and -list of what is measured.
 BENCH_FLAGS ?=
 # How long each fuzz target runs.
@@ -22,7 +22,7 @@ FUZZTIME ?= 20s
 SOURCES = $(shell find . -name '*.go' -not -name '*_test.go' -not -path './bin/*') \
 	$(shell find . -name '*.lua' -not -path './bin/*') go.mod go.sum
 
-.PHONY: help run build test test-module test-bench test-early test-redis check lint golden bench bench-peers bench-outage bench-http fuzz clean
+.PHONY: help run build test test-module test-bench test-early test-redis check lint golden bench bench-peers bench-outage bench-http bench-feeds fuzz clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 21
@@ -44,7 +44,8 @@ test-module: test-redis
 	go test -race -shuffle=on -timeout 20m $(GOTEST_FLAGS) ./...
 
 test-bench: test-redis
-	cd internal/bench && go test -shuffle=on -timeout 10m $(GOTEST_FLAGS) ./...
+	cd internal/bench && go test -shuffle=on -timeout 10m $(GOTEST_FLAGS) $$(go list ./... | grep -v '/week$$')
+	cd internal/bench && go test -race -shuffle=on -timeout 10m $(GOTEST_FLAGS) ./week
 
 test-early: test-redis # see early_test.go
 	go test -run '^TestEarlyData$$' $(GOTEST_FLAGS) ./internal/e2e
@@ -84,6 +85,9 @@ bench-outage: ## measure what requests meet while Redis is down, slow or replace
 bench-http: ## measure more kinds of a Caddy with and without this module than bench-peers does (Linux)
 	@.ci/redis
 	$(COMPARE) http http-more
+
+bench-feeds: ## play a week of 10,000 subscribers, with a zone for feeds and without, into docs/feeds.md
+	cd internal/bench && go run . -write ../../docs/feeds.md $(BENCH_FLAGS) feeds
 
 fuzz: ## run every fuzz target for FUZZTIME, one after the other
 	@.ci/redis

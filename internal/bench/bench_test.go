@@ -17,6 +17,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 
 	"github.com/weirhq/caddy-weir/internal/bench/page"
+	"github.com/weirhq/caddy-weir/internal/bench/week"
 )
 
 func TestMain(m *testing.M) {
@@ -129,6 +130,18 @@ func TestOutages(t *testing.T) {
 	}
 	if !asked || len(section.Tables[1].Rows) != 3 {
 		t.Errorf("got %q", section.Tables)
+	}
+}
+
+// A few hours of two small blogs: all kinds of readers are told of, and drawn.
+func TestFeeds(t *testing.T) {
+	section := measure(t, smoke(t, "-quick", "-length", "6h", "-pairs", "2"), "feeds")
+	if got := len(section.Tables[1].Rows); got != len(week.Kinds) {
+		t.Errorf("%d kinds of readers, want %d", got, len(week.Kinds))
+	}
+	all := section.Tables[0].Rows[3]
+	if all[0] != "all" || all[8] == "0" || !strings.HasPrefix(section.Said[0], "1000 subscribers") || section.Pictures[0].SVG == "" {
+		t.Errorf("got %q\n%s", all, section.Said[0])
 	}
 }
 

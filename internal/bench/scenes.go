@@ -44,6 +44,11 @@ var parts = []part{
 		normal: effort{1, 4 * time.Second}, quick: effort{1, time.Second},
 		names: outageNames, cost: outageCost, run: runOutage, uses: caddys,
 	},
+	{
+		name: "feeds", says: "a week of a blog's subscribers, with a zone for feeds and without; rounds have other seeds",
+		normal: effort{1, 7 * 24 * time.Hour}, quick: effort{1, 2 * 24 * time.Hour},
+		names: feedsNames, cost: feedsCost, run: runFeeds, uses: caddys[:1],
+	},
 }
 
 // peersParts are the parts that are measured unless others are named.
@@ -253,6 +258,12 @@ const (
 	outageLimit   = 50 // events in outageWindow for each key
 	outageWindow  = time.Second
 	outageTimeout = 50 * time.Millisecond
+)
+
+// How many subscribers the feed has whose week is played. Who they are stands in week/kinds.go.
+const (
+	feedsSubscribers      = 10_000
+	feedsQuickSubscribers = 500
 )
 
 // outages are the ways in which Redis is lost, and comes back.

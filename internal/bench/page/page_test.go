@@ -62,7 +62,11 @@ func TestPicturesAreXML(t *testing.T) {
 		Name: "down", Each: 100 * time.Millisecond, From: time.Second, To: 2 * time.Second,
 		Points: []time.Duration{time.Millisecond, 0, time.Hour, 1, time.Second},
 	}, {Name: "empty"}}}
-	for _, svg := range []string{bars.SVG(), curves.SVG()} {
+	lines := &Lines{Title: "t", Says: "each hour", Ticks: []string{"Monday", "Tuesday"}, Marks: []float64{0, 0.7}, MarkSays: "news", Panels: []Panel{
+		{Name: "a & b", Unit: " MB", Lines: []Line{{Name: "one", Points: []float64{0, 3, 17}}, {Name: "two", Points: []float64{1}, Ours: true}}},
+		{Name: "nothing", Lines: []Line{{}, {Points: []float64{0, 0}}}},
+	}}
+	for _, svg := range []string{bars.SVG(), curves.SVG(), lines.SVG(), (&Lines{}).SVG()} {
 		for d := xml.NewDecoder(strings.NewReader(svg)); ; {
 			_, err := d.Token()
 			if errors.Is(err, io.EOF) {
@@ -74,6 +78,15 @@ func TestPicturesAreXML(t *testing.T) {
 		}
 		if strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
 			t.Errorf("not a number in\n%s", svg)
+		}
+	}
+}
+
+// Scales have two to four steps of round numbers.
+func TestSteps(t *testing.T) {
+	for most, want := range map[float64]float64{0: 1, 1: 0.5, 1.9: 0.5, 2: 1, 4: 2, 9.9: 2, 10: 5, 17: 5, 250: 100} {
+		if got := stepOf(most); got != want {
+			t.Errorf("%g: steps of %g, want %g", most, got, want)
 		}
 	}
 }

@@ -16,6 +16,8 @@ text { font: 13px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f232
 .bar { fill: #8c959f }
 .ours { fill: #0969da }
 .line { fill: none; stroke: #0969da; stroke-width: 1.5 }
+.other { fill: none; stroke: #8c959f; stroke-width: 1.5 }
+.mark { fill: none; stroke: #cf222e; stroke-width: 1; stroke-dasharray: 2 3 }
 .axis { stroke: #d1d9e0; stroke-width: 1 }
 .down { fill: #cf222e; opacity: .14 }
 .range { stroke: #1f2328; stroke-width: 1 }
@@ -25,6 +27,8 @@ text { fill: #e6edf3 }
 .bar { fill: #656c76 }
 .ours { fill: #4493f8 }
 .line { stroke: #4493f8 }
+.other { stroke: #848d97 }
+.mark { stroke: #f85149 }
 .axis { stroke: #3d444d }
 .down { fill: #f85149; opacity: .22 }
 .range { stroke: #e6edf3 }
