@@ -114,7 +114,7 @@ func (v *Visit) classify(f *state, c *record) Class {
 		return Unconditional
 	case v.proof == currentProof && c.blunt && !v.head:
 		return Unconditional
-	case v.proof == oldProof && c.has(v.version, v.people) && !v.head:
+	case v.proof == oldProof && c.has(v.version, v.wholes()) && !v.head:
 		return Unconditional // it has the new one, and does not show it
 	}
 	return Conditional

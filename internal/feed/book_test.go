@@ -97,6 +97,10 @@ func TestPolls(t *testing.T) {
 	d.pass(time.Hour)
 	d.want(Conditional, Full, Full, "polite", "GET", "If-None-Match", `"v2-gzip"`)
 	d.pass(time.Hour)
+	for range devices - 1 {
+		d.want(Conditional, 0, 0, "polite", "GET", "If-None-Match", `"v1"`) // another device
+		d.pass(time.Hour)
+	}
 	d.want(Unconditional, Full, Full, "polite", "GET", "If-None-Match", `"v1"`) // it has v2 already
 	d.want(Unconditional, Full, Full, "polite", "POST")
 }

@@ -18,6 +18,9 @@ const (
 	// refetchSpan is how often a reader that sends validators may leave them out: some do
 	// so every twelve hours, others every eight days. A tenth may be missing.
 	refetchSpan = 12 * time.Hour * 9 / 10
+	// devices is how many readers with the same key are believed to have an old version, each of
+	// which gets the new one: people have two or three at home, mostly with the same reader.
+	devices = 3
 )
 
 // A record is what is known of one reader of one feed.
@@ -67,7 +70,7 @@ func (c *record) excuse(v *Visit, r *Request, rules *Rules, f *state) grace {
 	case v.class == Unconditional && c.graces < graceFulls && r.Now.Sub(c.first) < graceSpan:
 		c.graces++
 		return joining
-	case (v.class == Unconditional || v.proof == oldProof) && c.grant(v.version, r.Reader.people()):
+	case (v.class == Unconditional || v.proof == oldProof) && c.grant(v.version, v.wholes()):
 		return news
 	case v.class == Conditional:
 		return noGrace
@@ -78,6 +81,15 @@ func (c *record) excuse(v *Visit, r *Request, rules *Rules, f *state) grace {
 		return refetching
 	}
 	return noGrace
+}
+
+// wholes is how many whole feeds of a version are free to requests like this one. Who shows an old
+// version may be another device; one that keeps it for ever soon is not.
+func (v *Visit) wholes() uint16 {
+	if v.proof == oldProof {
+		return max(v.people, devices)
+	}
+	return v.people
 }
 
 // grant takes one of the whole feeds of a version that are free, if there is one left.

@@ -62,6 +62,28 @@ func TestHead(t *testing.T) {
 	d.want(Conditional, 0, 0, "x", "GET", "If-None-Match", `"v1"`)
 }
 
+// TestDevices: three readers at home all get what is new, however far the budgets are spent. A fourth,
+// or one that keeps its tag for ever, pays for whole feeds.
+func TestDevices(t *testing.T) {
+	d := newDesk(t)
+	d.settle("home")
+	for _, version := range []string{`"v2"`, `"v3"`} {
+		old := d.etag
+		d.publish(version)
+		d.visit("somebody", "GET")
+		for range 3 {
+			d.want(Conditional, 0, 0, "home", "GET", "If-None-Match", old)
+			d.pass(time.Minute)
+			d.want(Conditional, Full, Full, "home", "GET", "If-None-Match", version)
+			d.pass(time.Minute)
+		}
+		for range 2 {
+			d.want(Unconditional, Full, Full, "home", "GET", "If-None-Match", old)
+			d.pass(time.Hour)
+		}
+	}
+}
+
 // TestNews: A5 and A13, each version is free once, or as often as there are people.
 func TestNews(t *testing.T) {
 	d := newDesk(t)
