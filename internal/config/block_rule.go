@@ -43,9 +43,19 @@ type ruleField struct {
 // fields are those that a rule may look at, in the order in which they are told.
 func (u *Rule) fields() []ruleField {
 	return []ruleField{
-		{"client_ip", &u.ClientIP}, {"method", &u.Method}, {"host", &u.Host}, {"path", &u.Path}, {"url", &u.URL},
-		{"query", nil}, {"user_agent", &u.UserAgent}, {"agent", &u.Agent}, {"header", nil},
-		{"message_type", &u.MessageType}, {"user", &u.User}, {"handler", &u.Handler}, {"args", &u.Args},
+		{"client_ip", &u.ClientIP},
+		{"method", &u.Method},
+		{"host", &u.Host},
+		{"path", &u.Path},
+		{"url", &u.URL},
+		{"query", nil},
+		{"user_agent", &u.UserAgent},
+		{"agent", &u.Agent},
+		{"header", nil},
+		{"message_type", &u.MessageType},
+		{"user", &u.User},
+		{"handler", &u.Handler},
+		{"args", &u.Args},
 	}
 }
 
