@@ -33,11 +33,19 @@ func FuzzJoinKey(f *testing.F) {
 }
 
 func TestHasher(t *testing.T) {
-	h := NewHasher([]byte("secret"))
 	// HMAC-SHA-256, cut to 128 bits, in letters that a URL may hold.
-	mac := hmac.New(sha256.New, []byte("secret"))
-	mac.Write([]byte("203.0.113.7"))
-	want := base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	byHMAC := func(secret, key string) string {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(key))
+		return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
+	}
+	for _, length := range []int{0, 1, sha256.BlockSize - 1, sha256.BlockSize, sha256.BlockSize + 1, 1000} {
+		secret, key := strings.Repeat("s", length), strings.Repeat("k", length)
+		if got, want := NewHasher([]byte(secret)).String(key), byHMAC(secret, key); got != want {
+			t.Errorf("with %d bytes each: %q, want %q", length, got, want)
+		}
+	}
+	h, want := NewHasher([]byte("secret")), byHMAC("secret", "203.0.113.7")
 	if got := h.String("203.0.113.7"); got != want || len(got) != HashLen {
 		t.Errorf("%q, want %q of %d letters", got, want, HashLen)
 	}
