@@ -99,6 +99,8 @@ func (o *Options) client(address string) (*redis.Options, error) {
 		return nil, fmt.Errorf("redis: address: must be host:port or a URL: %w", err)
 	}
 	c.DialTimeout, c.ReadTimeout, c.WriteTimeout, c.PoolTimeout = o.Timeout, o.Timeout, o.Timeout, o.Timeout
+	// Nothing is pushed that would need the third.
+	c.Protocol = 2
 	c.ContextTimeoutEnabled = true
 	c.MaxRetries = -1
 	c.DialerRetries = 1

@@ -1,13 +1,10 @@
 package redisstore
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
 	"os"
-	"time"
 )
 
 // TLS says how the servers prove who they are, and how the store does. The zero value
@@ -50,29 +47,4 @@ func (t *TLS) Config(host string) (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{pair}
 	}
 	return c, nil
-}
-
-// dialer returns a function that connects, by TLS unless t is nil.
-func dialer(t *TLS, timeout time.Duration) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	plain := &net.Dialer{Timeout: timeout}
-	if t == nil {
-		return plain.DialContext
-	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		host, _, _ := net.SplitHostPort(addr) // a socket has none
-		config, err := t.Config(host)
-		if err != nil {
-			return nil, err
-		}
-		conn, err := plain.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		secure := tls.Client(conn, config)
-		if err := secure.HandshakeContext(ctx); err != nil {
-			conn.Close()
-			return nil, err
-		}
-		return secure, nil
-	}
 }
