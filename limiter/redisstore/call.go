@@ -31,6 +31,7 @@ type call struct {
 	lane  *lane
 	next  *call    // waits behind this one in the lane
 	alone [1]*call // itself, for a trip of its own
+	args  []any    // room for those of an order
 }
 
 // An answer is what take.lua says to one request: at which instant, and of its asks.
@@ -44,6 +45,7 @@ const (
 	awaited  = iota // its caller waits for it, or is about to
 	answered        // its answer is there, or is being written
 	left            // its caller has gone
+	straight        // its caller does its trip itself
 )
 
 // errLate is the error of a call whose answer did not come in time. The call belongs to the lane
@@ -85,6 +87,10 @@ func (c *call) pack(asks []limiter.Ask, refused bool) error {
 
 // reply hands over the answer, if anybody waits for it.
 func (c *call) reply(a answer, err error) {
+	if c.state.Load() == straight {
+		c.answer, c.err = a, err
+		return
+	}
 	if !c.state.CompareAndSwap(awaited, answered) {
 		c.recycle()
 		return

@@ -54,26 +54,30 @@ type lane struct {
 func (l *lane) pass(ctx context.Context, c *call) error {
 	c.end, _ = ctx.Deadline()
 	l.mu.Lock()
-	straight, crowded := l.trips < l.width(), l.waiting >= mostWaiting
-	switch {
-	case straight:
+	if l.trips < l.width() {
 		l.trips++
-	case !crowded:
-		l.enqueue(c)
+		l.mu.Unlock()
+		return l.straight(ctx, c)
 	}
-	l.mu.Unlock()
-	switch {
-	case straight:
-		start := time.Now()
-		c.alone[0] = c
-		l.carry(ctx, c.alone[:])
-		if others := l.board(nil, start); len(others) > 0 {
-			go l.drive(others)
-		}
-	case crowded:
+	if l.waiting >= mostWaiting {
+		l.mu.Unlock()
 		return errCrowded
 	}
+	l.enqueue(c)
+	l.mu.Unlock()
 	return c.await(ctx)
+}
+
+// straight does a call's trip on its caller's own goroutine.
+func (l *lane) straight(ctx context.Context, c *call) error {
+	start := time.Since(dawn)
+	c.state.Store(straight)
+	c.alone[0] = c
+	l.carry(ctx, c.alone[:])
+	if others := l.board(nil, start); len(others) > 0 {
+		go l.drive(others)
+	}
+	return c.err
 }
 
 // width returns how many trips may be under way. It is called with mu held.
@@ -102,22 +106,26 @@ func (l *lane) drive(calls []*call) {
 				end = c.end
 			}
 		}
-		start := time.Now()
-		t := l.terms.begin(end.Sub(start))
+		t := l.terms.begin(time.Until(end))
+		start := time.Since(dawn)
 		l.carry(t, calls)
 		t.finish()
 		calls = l.board(calls[:0], start)
 	}
 }
 
-// board is called when a trip has ended, which began at start. It appends the calls that share the
-// next one; if there are none, there is a trip less.
-func (l *lane) board(calls []*call, start time.Time) []*call {
-	now := time.Now()
+// board is called when a trip has ended, which began at start, counted from dawn. It appends the calls that
+// share the next one; if there are none, there is a trip less.
+func (l *lane) board(calls []*call, start time.Duration) []*call {
+	took := time.Since(dawn) - start
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.distance.measured(now.Sub(start))
-	asks := 0
+	l.distance.measured(took)
+	if l.first == nil {
+		l.trips--
+		return calls
+	}
+	now, asks := time.Now(), 0
 	for l.first != nil {
 		c := l.first
 		if len(calls) > 0 && asks+len(c.keys) > mostAsks {

@@ -77,8 +77,10 @@ func (n *node) order(calls []*call) order {
 		keys += len(c.keys)
 		needed |= c.needed
 	}
-	o := order{calls: calls, script: takeScript(needed)}
-	o.args = append(make([]any, 0, 5+keys), "evalsha", &o.script.sha, keys)
+	// The first call lends its room, which is enough if it is alone.
+	o := order{calls: calls, script: takeScript(needed), args: slices.Grow(calls[0].args[:0], 5+keys)}
+	calls[0].args = o.args
+	o.args = append(o.args, "evalsha", &o.script.sha, keys)
 	for _, c := range calls {
 		for i := range c.keys {
 			o.args = append(o.args, &c.keys[i])
