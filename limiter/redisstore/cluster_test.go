@@ -115,7 +115,7 @@ func lostSubject(s *Store) string {
 func TestClusterLosesMaster(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Options{})
 	lost := c.Masters[0]
-	stores := []*Store{spread(t, c, Options{Timeout: quick}), spread(t, c, Options{Timeout: quick})}
+	stores := []*Store{spread(t, c, Options{Timeout: steady}), spread(t, c, Options{Timeout: steady})}
 	p := pound(t, stores, 60, perSubject)
 	p.decided(60 * 20 * 3)
 	p.end()
@@ -140,7 +140,7 @@ func TestClusterLosesMaster(t *testing.T) {
 		return err
 	})
 	p.end()
-	p.inTime(quick)
+	p.inTime(steady)
 	after := p.counts()
 	within(t, "before the master died", old, 20)
 	for i := range 120 {

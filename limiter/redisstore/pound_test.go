@@ -109,15 +109,15 @@ func (p *pounding) decided(n int) (failures int) {
 	return failures
 }
 
-// recovered waits until all stores are well again, and wants them to decide from then on,
-// save for what the machine itself delays too long.
+// recovered waits until all stores are well again, and wants them to decide from then on, save for
+// calls that were under way, and those whose connections a server closes once more as it settles.
 func (p *pounding) recovered(well func(s *Store) error) {
 	p.t.Helper()
 	for _, s := range p.stores {
 		eventually(p.t, func() error { return well(s) })
 	}
 	const n = 2000
-	if failures := p.decided(n); failures > n/10 {
+	if failures := p.decided(n); failures > n/50 {
 		p.t.Errorf("%d calls were not decided after all was well: %v", failures, p.last)
 	}
 }
@@ -140,15 +140,16 @@ func (p *pounding) end() {
 	p.wg.Wait()
 }
 
-// inTime wants that no call took longer than its timeout and 20 ms, beyond what the machine
-// itself was late: when it sent, when it was answered, when it read that, and when it gave up.
+// inTime wants that no call waited for more than its timeout: one that waits for two things in turn,
+// each as long, takes two. What is wanted lies between, where no machine is late by as much as half of
+// the timeout; if it is, that is allowed for.
 func (p *pounding) inTime(timeout time.Duration) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.t.Logf("%d calls, %d not decided (%v); the longest took %s, while the machine was up to %s late",
 		p.calls, p.failures, p.last, p.worst, p.late)
-	if most := timeout + 20*time.Millisecond + 4*p.late; p.worst > most {
+	if most := timeout + timeout/2 + 4*p.late; p.worst > most {
 		p.t.Errorf("a call took %s, want at most %s", p.worst, most)
 	}
 }
