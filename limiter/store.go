@@ -99,7 +99,7 @@ type Store interface {
 }
 
 // A Renewer is a store that renews leases many at a time. The stores that keep states are;
-// layers are not, since a lease is renewed where it was taken.
+// layers that choose between stores are not, since a lease is renewed where it was taken.
 type Renewer interface {
 	// Renew holds the leases of in_flight asks for another Window, each by itself. One
 	// that was lost is taken again if there is room, and what becomes of it is not told.

@@ -17,8 +17,8 @@ import (
 var LeaseTTL = 30 * time.Second
 
 const (
-	// leaseTicks is how often in a LeaseTTL what is late is given back, renewTicks how many of
-	// these pass until leases are looked through for those to renew.
+	// leaseTicks is how often in a LeaseTTL, at most, what is late is given back, renewTicks how many of
+	// these times pass until leases are looked through for those to renew.
 	leaseTicks = 300
 	renewTicks = 10
 	// leaseBatch is the most leases that one call renews or gives back.
@@ -160,7 +160,7 @@ func (l *lessor) start() {
 // run works until there is nothing left to do. What takes long, because it failed before or is
 // a lot, is done beside what requests may be waiting for.
 func (l *lessor) run() {
-	tick := time.NewTicker(LeaseTTL / leaseTicks)
+	tick := time.NewTimer(nextTick())
 	defer tick.Stop()
 	tending, tended := false, make(chan struct{})
 	for n := 1; ; {
@@ -168,6 +168,7 @@ func (l *lessor) run() {
 		case <-l.wake:
 			l.giveBack()
 		case <-tick.C:
+			tick.Reset(nextTick())
 			if tending {
 				continue
 			}
@@ -188,6 +189,13 @@ func (l *lessor) run() {
 			}
 		}
 	}
+}
+
+// nextTick returns how long it is to the next tick. Part of it is random, so that many nodes that have
+// lost a store together do not all come back to it at the same moments.
+func nextTick() time.Duration {
+	shortest := LeaseTTL / leaseTicks
+	return shortest + rand.N(shortest/2)
 }
 
 // rest ends the goroutine's work if there is none, and closes the store if it is time.

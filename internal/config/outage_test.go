@@ -256,3 +256,25 @@ func TestOutageOverReload(t *testing.T) {
 		t.Errorf("logged %v and %v, want a line each", logs[0].All(), logs[1].All())
 	}
 }
+
+// Places of in_flight are renewed and given back through the breaker: while Redis is known to be away
+// that makes no call, and afterwards it works again.
+func TestLeasesSpareRedisThatIsAway(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	s := nodes(t, 1, server, "")[0]
+	m := s.meter(t, zoneOf("seats", `"in_flight": 3`))
+	ask := []limiter.Ask{seat("a")}
+	for what, call := range map[string]func(context.Context, []limiter.Ask) error{
+		"renewal": s.redisLeases.store.Renew, "return": s.redisLeases.store.Release,
+	} {
+		await(t, "a "+what, func() bool { return call(t.Context(), ask) == nil })
+		server.Kill()
+		await(t, what+" without a call", func() bool {
+			m.count(t, 1, 1)
+			err := call(t.Context(), ask)
+			return err != nil && strings.Contains(err.Error(), "breaker is open")
+		})
+		server.Restart()
+	}
+	await(t, "a call after the outage", func() bool { return s.redisLeases.store.Renew(t.Context(), ask) == nil })
+}

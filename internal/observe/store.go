@@ -51,6 +51,15 @@ func (w *watched) Release(ctx context.Context, asks []limiter.Ask) error {
 	return w.count(w.store.Release(ctx, asks))
 }
 
+// Renew implements [limiter.Renewer] if the store does, and counts the call.
+func (w *watched) Renew(ctx context.Context, asks []limiter.Ask) error {
+	renewer, ok := w.store.(limiter.Renewer)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	return w.count(renewer.Renew(ctx, asks))
+}
+
 // Adjust counts the call.
 func (w *watched) Adjust(ctx context.Context, changes []limiter.Change) error {
 	return w.count(w.store.Adjust(ctx, changes))
@@ -73,7 +82,10 @@ func (w *watched) count(err error) error {
 	return err
 }
 
-var _ limiter.Store = (*watched)(nil)
+var (
+	_ limiter.Store   = (*watched)(nil)
+	_ limiter.Renewer = (*watched)(nil)
+)
 
 // CountCached returns a function that counts requests which were refused by what is
 // remembered of a store.

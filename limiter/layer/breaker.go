@@ -279,6 +279,22 @@ func (b *Breaker) Release(ctx context.Context, asks []limiter.Ask) error {
 	return orOpen(err, len(through) < len(asks))
 }
 
+// Renew implements [limiter.Renewer] if the store does. Leases on servers that are known to be away are
+// left as they are.
+func (b *Breaker) Renew(ctx context.Context, asks []limiter.Ask) error {
+	renewer, ok := b.store.(limiter.Renewer)
+	if !ok {
+		return errors.ErrUnsupported
+	}
+	through := passing(asks, func(a *limiter.Ask) bool { return b.reaches(a.Limit, a.Key) })
+	if len(through) == 0 && len(asks) > 0 {
+		return errOpen
+	}
+	err := renewer.Renew(ctx, through)
+	b.suspect(err, through)
+	return orOpen(err, len(through) < len(asks))
+}
+
 // Adjust applies the changes whose servers are not known to be away.
 func (b *Breaker) Adjust(ctx context.Context, changes []limiter.Change) error {
 	through := passing(changes, func(c *limiter.Change) bool { return b.reaches(c.Limit, c.Key) })
@@ -331,4 +347,7 @@ func orOpen(err error, some bool) error {
 	return err
 }
 
-var _ limiter.Store = (*Breaker)(nil)
+var (
+	_ limiter.Store   = (*Breaker)(nil)
+	_ limiter.Renewer = (*Breaker)(nil)
+)

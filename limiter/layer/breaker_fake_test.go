@@ -89,6 +89,13 @@ func (s *servers) Release(_ context.Context, asks []limiter.Ask) (err error) {
 	return err
 }
 
+func (s *servers) Renew(_ context.Context, asks []limiter.Ask) (err error) {
+	for i := range asks {
+		err = errors.Join(err, s.call("renew", asks[i].Key))
+	}
+	return err
+}
+
 func (s *servers) Adjust(_ context.Context, changes []limiter.Change) (err error) {
 	for i := range changes {
 		err = errors.Join(err, s.call("adjust", changes[i].Key))

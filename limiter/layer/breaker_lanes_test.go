@@ -192,3 +192,60 @@ func TestBreakerRace(t *testing.T) {
 		}
 	})
 }
+
+// Leases are renewed through a breaker, but for those on a server that is known to be away, which
+// costs nothing.
+func TestBreakerRenews(t *testing.T) {
+	breaking(t, func(t *testing.T, s *servers, b *Breaker, _ *heard) {
+		renew := func(keys ...string) error {
+			var asks []limiter.Ask
+			for _, key := range keys {
+				asks = append(asks, limiter.Ask{Limit: limitOf(limiter.InFlight), Key: key, Lease: "lease"})
+			}
+			return b.Renew(t.Context(), asks)
+		}
+		if err := renew("a", "b"); err != nil {
+			t.Fatal(err)
+		}
+		s.set(0, errRefused, false)
+		for range mostFailures {
+			_, _ = b.try("a")
+		}
+		s.called("renew", 0)
+		s.called("renew", 1)
+		if err := renew("a", "b", "b"); !errors.Is(err, errOpen) {
+			t.Errorf("with one server away: %v", err)
+		}
+		if err := renew("a"); !errors.Is(err, errOpen) {
+			t.Errorf("to a server that is away: %v", err)
+		}
+		if a, b := s.called("renew", 0), s.called("renew", 1); a != 0 || b != 2 {
+			t.Errorf("%d renewals went to the server that is away, and %d to the other, want 0 and 2", a, b)
+		}
+		// The first renewal that fails has its server probed, as any other call does.
+		s.called("probe", 1)
+		s.set(1, errRefused, false)
+		if err := renew("b"); !errors.Is(err, errRefused) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if n := s.called("probe", 1); n != 1 {
+			t.Errorf("%d probes of the server that failed, want 1", n)
+		}
+		s.set(0, nil, false)
+		s.set(1, nil, false)
+		pass(longestRest)
+		if err := renew("a", "b"); err != nil {
+			t.Errorf("with all servers back: %v", err)
+		}
+	})
+}
+
+// A store that cannot renew leases says so.
+func TestBreakerCannotRenew(t *testing.T) {
+	b := NewBreaker(new(recorder), BreakerOptions{})
+	defer b.Close()
+	if err := b.Renew(t.Context(), asks); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("got %v", err)
+	}
+}
