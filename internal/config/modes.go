@@ -122,7 +122,10 @@ func (s *Shared) openModes() error {
 	if s.redis != nil {
 		store, key = s.pooled.breaker, countsKey{s.app.redisKey()}
 		o = layer.DeferredOptions{Receipts: true, Lane: s.pooled.Node}
-		s.reserves = layer.NewReserves(s.pooled.breaker, layer.ReservesOptions{Freed: s.pooled.refusals.Forget})
+		s.reserves = layer.NewReserves(s.pooled.breaker, layer.ReservesOptions{
+			Timeout: time.Duration(s.app.Redis.Timeout),
+			Freed:   s.pooled.refusals.Forget,
+		})
 	}
 	v, err := s.holds.take(key, func() (caddy.Destructor, error) {
 		local := memstore.New(memstore.Options{MaxKeys: s.app.MaxKeys, Now: Clock})

@@ -60,6 +60,10 @@ type Reserves struct {
 type ReservesOptions struct {
 	// MaxKeys bounds the busy keys that are known. Default: [DefaultReserveKeys].
 	MaxKeys int
+	// Timeout is the longest that a request waits, for trips of others and its own together;
+	// it should be as long as the store takes for one call at most. 0 sets no bound but the
+	// store's own, for each trip.
+	Timeout time.Duration
 	// Freed is told of a key that something was given back to.
 	Freed func(l *limiter.Limit, key string)
 	// Now replaces the clock, which never steps, in tests.
@@ -175,8 +179,12 @@ func (v *Reserves) Take(ctx context.Context, asks []limiter.Ask, results []limit
 	if v.pay(now, asks, results) {
 		return nil
 	}
+	ctx = v.bounded(ctx, now)
 	if passed, err := v.travel(ctx, now, asks, results); passed || err != nil {
 		return err
+	}
+	if v.late(ctx) {
+		return errLate
 	}
 	if v.holds(now, asks) {
 		return v.alone(ctx, asks, results)

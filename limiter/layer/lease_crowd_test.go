@@ -208,3 +208,67 @@ func TestReservesAllocateNothing(t *testing.T) {
 		t.Errorf("%v allocations a request that is paid from a reserve", n)
 	}
 }
+
+// However slowly a store answers, a request waits no longer than one timeout, for the trips of others
+// and its own together, and is then undecided; the store is not asked in vain.
+func TestReservesWaitOneTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout, trip = 50 * time.Millisecond, 40 * time.Millisecond
+		l := reserveOf(limiter.SlidingLog, 1000, 16, time.Minute)
+		store := &tardy{Store: memory(), t: t}
+		v := NewReserves(store, ReservesOptions{Timeout: timeout})
+		for range 3 {
+			passes(t, v, one(l, "k"))
+		}
+		v.giveBack(t.Context(), true)
+		store.takes = trip
+		var crowd sync.WaitGroup
+		var decided, undecided atomic.Int64
+		for range 300 {
+			crowd.Go(func() {
+				start := time.Now()
+				switch err := v.Take(t.Context(), []limiter.Ask{one(l, "k")}, make([]limiter.Result, 1)); {
+				case err == nil:
+					decided.Add(1)
+				case errors.Is(err, limiter.ErrUnavailable):
+					undecided.Add(1)
+				default:
+					t.Error(err)
+				}
+				if took := time.Since(start); took > timeout {
+					t.Errorf("a request waited %s, want %s at most", took, timeout)
+				}
+			})
+			pass(time.Millisecond)
+		}
+		crowd.Wait()
+		if decided.Load() == 0 || undecided.Load() == 0 {
+			t.Errorf("%d requests were decided and %d were not, want both", decided.Load(), undecided.Load())
+		}
+		v.giveBack(t.Context(), true)
+	})
+}
+
+// A tardy store takes so long for each call, but no longer than its context's deadline.
+type tardy struct {
+	limiter.Store
+
+	t     *testing.T
+	takes time.Duration
+}
+
+func (s *tardy) Take(ctx context.Context, asks []limiter.Ask, results []limiter.Result) error {
+	end, ok := ctx.Deadline()
+	if s.takes == 0 || !ok {
+		return s.Store.Take(ctx, asks, results)
+	}
+	left := time.Until(end)
+	if left <= 0 {
+		s.t.Error("asked although there is no time left")
+	}
+	pass(min(left, s.takes))
+	if left < s.takes {
+		return errDown
+	}
+	return s.Store.Take(ctx, asks, results)
+}

@@ -155,7 +155,12 @@ func (v *Reserves) depart(ctx context.Context, t *trip, failed error) {
 		first.Unlock()
 		close(t.landed)
 	}()
-	if t.err = failed; failed == nil {
+	switch {
+	case failed != nil:
+		t.err = failed
+	case v.late(ctx):
+		t.err = errLate
+	default:
 		t.passed, t.err = v.fetch(ctx, t)
 	}
 }
@@ -187,8 +192,7 @@ func (v *Reserves) fetch(ctx context.Context, t *trip) (bool, error) {
 		}
 		return true, nil
 	}
-	// Whoever gave up on the first request has not given up on those that came along.
-	err := v.store.Take(context.WithoutCancel(ctx), put, t.results)
+	err := v.store.Take(ctx, put, t.results)
 	passed := err == nil && !refused(put, t.results)
 	fresh := false
 	for i := range t.asks {

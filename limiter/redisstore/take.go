@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -24,13 +25,20 @@ import (
 // before stays refused. Where all asks only look, nothing is charged, and the slots are asked at
 // the same time; more than 16 of them may take up to the timeout again for each so many.
 //
-// ctx does not end it early, since a decision must not be lost half made because a client hung
-// up.
-func (s *Store) Take(_ context.Context, asks []limiter.Ask, results []limiter.Result) error {
+// Of ctx its deadline counts, if it comes before the timeout ends. That ctx is cancelled does not end the call,
+// since a decision must not be lost half made because a client hung up.
+func (s *Store) Take(ctx context.Context, asks []limiter.Ask, results []limiter.Result) error {
 	if len(asks) == 0 {
 		return nil
 	}
-	t := s.terms.begin(s.opts.Timeout)
+	patience := s.opts.Timeout
+	if end, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(end))
+	}
+	if patience <= 0 {
+		return unavailable(errNoTime)
+	}
+	t := s.terms.begin(patience)
 	defer t.finish()
 	h, err := s.meet(t)
 	if err != nil {
