@@ -13,7 +13,7 @@ import (
 // process's clock.
 //
 // If a deferred limit refuses a request, its other asks only look, and cannot tell more than
-// whether a cost of 1 would pass.
+// whether a cost of 1 would pass. Around a [DenyCache], what they say may be as old as its Cap.
 //
 // Adjust corrects what is counted here and sends the correction with the rest.
 func (d *Deferred) Around(outer limiter.Store) limiter.Store { return &deferring{d, outer} }
@@ -71,19 +71,11 @@ func (s *deferring) both(ctx context.Context, here, there *parted) error {
 	if err := s.d.take(ctx, here.asks, here.results); err != nil {
 		return err
 	}
-	lost := refused(here.asks, here.results)
-	if lost {
-		for i := range there.asks {
-			there.asks[i].Cost = 0
-		}
+	if refused(here.asks, here.results) {
+		return beside(ctx, s.outer, there.asks, there.results)
 	}
 	err := s.outer.Take(ctx, there.asks, there.results)
-	switch {
-	case lost:
-		for i := range there.results {
-			there.results[i].Allowed = there.results[i].Wait == 0
-		}
-	case err != nil || refused(there.asks, there.results):
+	if err != nil || refused(there.asks, there.results) {
 		s.d.giveBack(ctx, here.asks, here.results)
 	}
 	return err
