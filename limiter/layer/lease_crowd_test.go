@@ -246,6 +246,15 @@ func TestReservesWaitOneTimeout(t *testing.T) {
 			t.Errorf("%d requests were decided and %d were not, want both", decided.Load(), undecided.Load())
 		}
 		v.giveBack(t.Context(), true)
+
+		// Others have spent all that is left, and when the store says so there is no time to ask exactly.
+		passes(t, store.Store, limiter.Ask{Limit: l, Key: "k", Cost: leftOf(t, store.Store, l, "k")})
+		store.takes = timeout
+		start := time.Now()
+		err := v.Take(t.Context(), []limiter.Ask{one(l, "k")}, make([]limiter.Result, 1))
+		if took := time.Since(start); !errors.Is(err, errLate) || took != timeout {
+			t.Errorf("after %s: %v", took, err)
+		}
 	})
 }
 
