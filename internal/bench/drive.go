@@ -16,6 +16,9 @@ import (
 type rush struct {
 	Clients int
 	Keys    int
+	// InOrder has them ask about keys in the order in which these were seen first, which keeps
+	// what belongs to neighbours side by side in most stores; else it is an order by chance.
+	InOrder bool
 	Length  time.Duration
 	// Timed is how many decisions there are to one that is timed by itself: taking the time
 	// costs as much as a decision in memory.

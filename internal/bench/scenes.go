@@ -91,10 +91,12 @@ const (
 	onlyPing   = "PING"
 )
 
-// The limits that peers are given: one that nobody reaches, one that all have reached, and one
-// under which a key is kept for a while even if it is a single time stamp.
+// The limits that peers are given: two that nobody reaches, of which under the second a key is
+// kept all the while even if it is a single time stamp; one that all have reached; and one under which such a key
+// is kept for a while.
 var (
 	wideSetup  = peer.Setup{Events: 1_000_000_000, Window: time.Hour}
+	longSetup  = peer.Setup{Events: 1_000_000, Window: 365 * 24 * time.Hour}
 	tightSetup = peer.Setup{Events: 1, Window: 365 * 24 * time.Hour}
 	sizeSetup  = peer.Setup{Events: 100, Window: time.Hour}
 )
@@ -105,18 +107,21 @@ type contest struct {
 	setup    peer.Setup
 	clients  int
 	keys     int
+	inOrder  bool          // keys are asked about in the order in which they came first, else by chance
 	distance time.Duration // added to each round trip
 }
 
-// memoryContests: one goroutine and one a processor, one key and many.
+// memoryContests: one goroutine and one a processor; one key, and many, in both orders.
 func memoryContests() []contest {
 	var all []contest
-	for _, keys := range []int{1, 100_000} {
-		for _, clients := range []int{1, runtime.GOMAXPROCS(0)} {
-			all = append(all, contest{setup: wideSetup, clients: clients, keys: keys})
-		}
+	for _, clients := range []int{1, runtime.GOMAXPROCS(0)} {
+		all = append(all,
+			contest{setup: wideSetup, clients: clients, keys: 1},
+			contest{setup: longSetup, clients: clients, keys: many},
+			contest{setup: longSetup, clients: clients, keys: many, inOrder: true},
+		)
 	}
-	all = append(all, contest{setup: tightSetup, clients: runtime.GOMAXPROCS(0), keys: 100_000})
+	all = append(all, contest{setup: tightSetup, clients: runtime.GOMAXPROCS(0), keys: many})
 	return named("memory", all)
 }
 
@@ -139,6 +144,9 @@ func named(part string, all []contest) []contest {
 		c.name = part + "/" + word(count(c.clients, "client")) + "/" + word(count(c.keys, "key"))
 		if c.distance > 0 {
 			c.name += "/" + c.distance.String() + "_away"
+		}
+		if c.inOrder {
+			c.name += "/in_order"
 		}
 		if c.setup == tightSetup {
 			c.name += "/refused"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -119,6 +120,7 @@ func work(in io.Reader, out io.Writer) error {
 type seat struct {
 	limiter peer.Limiter
 	keys    []string
+	mixed   []string // some of keys in another order
 }
 
 func (s *seat) carryOut(o order) (report, error) {
@@ -128,11 +130,15 @@ func (s *seat) carryOut(o order) (report, error) {
 		return r, s.open(o)
 	case o.Rush != nil:
 		s.have(o.Rush.Keys)
+		keys := s.keys
+		if !o.Rush.InOrder {
+			keys = s.shuffle(o.Rush.Keys)
+		}
 		before, err := gauge.CPU(os.Getpid())
 		if err != nil {
 			return r, err
 		}
-		r.Outcome = drive(context.Background(), s.limiter, *o.Rush, s.keys)
+		r.Outcome = drive(context.Background(), s.limiter, *o.Rush, keys)
 		after, err := gauge.CPU(os.Getpid())
 		r.Outcome.CPU = after - before
 		return r, err
@@ -172,6 +178,19 @@ func (s *seat) have(n int) {
 	for i := len(s.keys); i < n; i++ {
 		s.keys = append(s.keys, "10."+strconv.Itoa(i>>16)+"."+strconv.Itoa(i>>8&255)+"."+strconv.Itoa(i&255))
 	}
+}
+
+// shuffle returns the first keys in an order by chance, always the same. They are clones that lie in
+// memory as they are asked about: the key of a request is fresh in the cache as well.
+func (s *seat) shuffle(n int) []string {
+	if len(s.mixed) != n {
+		s.mixed = slices.Clone(s.keys[:n])
+		rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { s.mixed[i], s.mixed[j] = s.mixed[j], s.mixed[i] })
+		for i, key := range s.mixed {
+			s.mixed[i] = strings.Clone(key)
+		}
+	}
+	return s.mixed
 }
 
 // heap returns how many bytes are in use.
