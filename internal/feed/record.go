@@ -59,7 +59,8 @@ func (c *record) excuse(v *Visit, r *Request, rules *Rules, f *state) grace {
 	if v.other {
 		return noGrace
 	}
-	if v.hash == c.hash && r.Now.Sub(c.same) < sameSpan && c.sames < sameMost {
+	// Who was refused last pays for each: what comes while that is decided anew would pass.
+	if v.hash == c.hash && c.refusals == 0 && r.Now.Sub(c.same) < sameSpan && c.sames < sameMost {
 		c.sames++
 		return again
 	}

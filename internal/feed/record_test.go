@@ -44,6 +44,29 @@ func TestAgain(t *testing.T) {
 	d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", `"v1"`)
 }
 
+// TestAgainRefused: behind a request that is still being decided about others pass, but not once
+// such a one was refused: many at once would get the feed from any store that takes its time.
+func TestAgainRefused(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	enter := func(want int64) *Visit {
+		t.Helper()
+		v := d.book.Enter(d.request("x", 1, "GET"), &d.rules)
+		if v.Cost() != want {
+			t.Errorf("costs %d, want %d", v.Cost(), want)
+		}
+		return &v
+	}
+	first := enter(Full)
+	for range 3 {
+		enter(0)
+	}
+	d.book.Refused(first, true)
+	for range 5 {
+		defer d.book.Refused(enter(Full), true)
+	}
+}
+
 // TestHead: A18, HEAD then GET within ten seconds cost as much as one of them.
 func TestHead(t *testing.T) {
 	d := newDesk(t)
