@@ -55,7 +55,7 @@ func (m *Meter) left(p *part) time.Duration {
 
 // tellBan tells the observers of a ban that the part met.
 func (m *Meter) tellBan(d *Reading, p *part, r *http.Request) {
-	o := observe.Outcome{Request: r, Kind: observe.DryBanned, Zone: p.zone.seen, Key: p.key, LogKey: m.logKey}
+	o := observe.Outcome{Request: r, Kind: observe.DryBanned, Zone: p.zone.seen, Key: p.key, LogKey: m.logKey, Hasher: m.shared.hasher}
 	if p.fate == banned {
 		o.Kind, o.Blamed = observe.Banned, d.blamed >= 0 && p == &d.parts[d.blamed]
 	}

@@ -303,7 +303,7 @@ func (d *Reading) refusal(p *part) int {
 }
 
 func (m *Meter) tell(d *Reading, p *part, r *http.Request, kind observe.Kind, ask int) {
-	o := observe.Outcome{Request: r, Kind: kind, Zone: p.zone.seen, Key: p.key, LogKey: m.logKey}
+	o := observe.Outcome{Request: r, Kind: kind, Zone: p.zone.seen, Key: p.key, LogKey: m.logKey, Hasher: m.shared.hasher}
 	o.Blamed = d.blamed >= 0 && p == &d.parts[d.blamed]
 	switch {
 	case ask >= 0:

@@ -96,7 +96,7 @@ func (o *Outcome) message() string {
 
 // fields returns what the log tells of a refusal.
 func (o *Outcome) fields() []zap.Field {
-	fields := make([]zap.Field, 0, 13)
+	fields := make([]zap.Field, 0, 14)
 	if o.Zone != nil {
 		fields = append(fields, zap.String("zone", o.Zone.Name))
 	}
@@ -131,6 +131,9 @@ func (o *Outcome) fields() []zap.Field {
 			zap.String("path", shownIn(maxPath, r.URL.Path)),
 			zap.String("remote_ip", remoteIP(r)),
 			zap.String("client_ip", clientIP(r)))
+	}
+	if o.Hasher != nil && o.Key != "" {
+		fields = append(fields, zap.String("key_hash", o.Hasher.String(o.Key)))
 	}
 	if o.LogKey {
 		fields = append(fields, zap.String("key", shown(o.Key)))

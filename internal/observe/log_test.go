@@ -75,6 +75,10 @@ func TestLogFields(t *testing.T) {
 			with(base, numbers, map[string]any{"wait": 3 * time.Second, "key": "secret"}),
 		},
 		{
+			"with its key's hash", zone(func(o *Outcome) { o.Hasher = limiter.NewHasher([]byte("x")) }), "rate limit exceeded",
+			with(base, numbers, map[string]any{"wait": 3 * time.Second, "key_hash": limiter.NewHasher([]byte("x")).String("secret")}),
+		},
+		{
 			// It is no quota, and its window is an affair of ours.
 			"in flight", zone(func(o *Outcome) {
 				o.Limit = &limiter.Limit{Zone: "api", Algorithm: limiter.InFlight, Events: 20, Window: time.Minute}

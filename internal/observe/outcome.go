@@ -75,6 +75,9 @@ type Outcome struct {
 	// Key is the key of that ask in clear. It is logged only if LogKey is set.
 	Key    string
 	LogKey bool
+	// Hasher turns Key into what is logged in any case: it tells clients apart and names
+	// none. Nil if nothing is.
+	Hasher *limiter.Hasher
 }
 
 // An Observer hears of outcomes. It must not block and is called from many goroutines
