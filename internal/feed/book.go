@@ -3,7 +3,6 @@ package feed
 import (
 	"hash/maphash"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
@@ -50,6 +49,9 @@ type Visit struct {
 	record  *record
 	before  time.Time // of the refetch that this one follows
 	people  uint16
+	agent   uint32 // tells agents apart
+	paired  bool   // whether it follows a HEAD, and both are as one
+	slower  int
 }
 
 // Class is whose budget of the two the visit spends.
@@ -68,6 +70,7 @@ func (b *Book) Enter(r *Request, rules *Rules) Visit {
 	v := Visit{
 		head: r.HTTP.Method == http.MethodHead, other: r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead,
 		hash: b.hashRequest(r.HTTP), feed: maphash.Bytes(b.seed, r.Feed), people: r.Reader.people(),
+		agent: uint32(maphash.String(b.seed, agentOf(r.HTTP.Header))),
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,6 +91,7 @@ func (b *Book) Enter(r *Request, rules *Rules) Visit {
 	if f != nil && !rules.Deaf && v.grace != joining && !v.polite(r.HTTP) {
 		v.quiet = f.hints.QuietUntil(r.Now)
 	}
+	c.manners.arrive(&v, r, rules)
 	return v
 }
 
@@ -129,6 +133,7 @@ func (v *Visit) pair(c *record, now time.Time) {
 			c.head, c.headCost, c.headClass = now, v.cost, v.class
 		}
 	case now.Sub(c.head) < headSpan && c.headClass == v.class && v.cost > 0:
+		v.paired = true
 		v.cost -= min(c.headCost, v.cost)
 		c.head = time.Time{}
 	}
@@ -136,17 +141,7 @@ func (v *Visit) pair(c *record, now time.Time) {
 
 // polite reports whether a request costs the site next to nothing at any hour.
 func (v *Visit) polite(r *http.Request) bool {
-	if v.class != Conditional {
-		return false
-	}
-	for _, accepted := range r.Header["Accept-Encoding"] {
-		for _, coding := range [...]string{"gzip", "zstd", "br"} {
-			if strings.Contains(accepted, coding) {
-				return true
-			}
-		}
-	}
-	return false
+	return v.class == Conditional && compressed(r.Header)
 }
 
 // hashRequest tells a request from others of its reader.

@@ -58,6 +58,16 @@ type Rules struct {
 	Bytes bool
 	// MaxWait is the longest that a reader is told to wait. 0 for any time.
 	MaxWait time.Duration
+	// Escalate is how many times as far apart the whole fetches of a reader may be at most
+	// that does not wait as it is told. They are twice as far apart with each request that
+	// comes before the time, by more than a tenth of it; half of that is forgotten with
+	// each day without one, and all by who has waited for MaxWait. Up to 1 never.
+	Escalate int
+	// Often is how far apart polls are to be, by which reports judge readers.
+	Often time.Duration
+	// Name appends what a reader is called in reports, at most 22 bytes, that must not tell
+	// its key. Nil if there are none.
+	Name func(dst []byte, key string) []byte
 }
 
 // A Reader is who asks, as far as that is known when a request comes.
@@ -76,6 +86,8 @@ type Request struct {
 	Reader Reader
 	// HTTP is the request itself.
 	HTTP *http.Request
+	// Extra is set if its query has parameters that do not tell feeds apart.
+	Extra bool
 	// Now is when it came.
 	Now time.Time
 }

@@ -32,5 +32,16 @@ func (g *generations[V]) put(key uint64, v *V) {
 	g.young[key] = v
 }
 
+// all yields what is kept, which counts as no look at it.
+func (g *generations[V]) all(yield func(key uint64, v *V) bool) {
+	for _, half := range [...]map[uint64]*V{g.young, g.old} {
+		for key, v := range half {
+			if !yield(key, v) {
+				return
+			}
+		}
+	}
+}
+
 // len is how many are kept.
 func (g *generations[V]) len() int { return len(g.young) + len(g.old) }

@@ -78,6 +78,25 @@ func (k *Key) appendQuery(dst []byte, query string) []byte {
 	return dst
 }
 
+// Extra reports whether a query has parameters that were not declared.
+func (k *Key) Extra(query string) bool {
+	for query != "" {
+		var one string
+		one, query, _ = strings.Cut(query, "&")
+		if one == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(one, "=")
+		if strings.ContainsAny(name, "%+") {
+			name, _ = url.QueryUnescape(name) // what cannot be read is not declared
+		}
+		if !slices.Contains(k.parameters, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // appendHost appends a host as it counts.
 func appendHost(dst []byte, host string) []byte {
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {

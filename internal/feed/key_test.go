@@ -38,6 +38,20 @@ func TestKeyName(t *testing.T) {
 	}
 }
 
+// TestKeyExtra: T39, what tells no feeds apart is extra, whatever it is.
+func TestKeyExtra(t *testing.T) {
+	none, _ := NewKey(nil, nil)
+	k, _ := NewKey([]string{"tag", "a b"}, nil)
+	for query, want := range map[string][2]bool{
+		"": {}, "&": {}, "null": {true, true}, "utm_source=x": {true, true}, "tag": {true, false}, "tag=go&tag=c": {true, false},
+		"t%61g=go": {true, false}, "a+b=1&&tag=2": {true, false}, "tag=go&_=17": {true, true}, "%zz=1": {true, true}, "=x": {true, true},
+	} {
+		if got := [2]bool{none.Extra(query), k.Extra(query)}; got != want {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+	}
+}
+
 // TestKeyLong: a long path takes no more room than any other, and differs from its like.
 func TestKeyLong(t *testing.T) {
 	k, _ := NewKey(nil, nil)

@@ -40,6 +40,8 @@ type record struct {
 	proper   bool   // whether it sent an honest validator since it last sent none
 	blunt    bool   // whether its validators spare nothing: the answer was whole all the same
 	refusals int    // since the last answer
+
+	manners manners
 }
 
 // A grace is why a request costs nothing.

@@ -2,11 +2,14 @@ package feed
 
 import (
 	"net/http"
+	"strings"
 	"time"
 )
 
 // An Answer is what became of a visit that passed.
 type Answer struct {
+	// Feed is the feed's name, as it stood in the request.
+	Feed   string
 	Status int
 	// Bytes of the body that were written, and whether that was all of it.
 	Bytes    int64
@@ -32,10 +35,11 @@ func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
 	hints, looked := a.hints()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	v.record.manners.serve(v, a)
 	f, found := b.feeds.get(v.feed), false
 	if whole := a.Status == http.StatusOK && !v.other; whole || a.Status == http.StatusNotModified {
 		if f == nil {
-			f = new(state)
+			f = &state{name: strings.Clone(a.Feed)} // which may be part of a reader's key
 			b.feeds.put(v.feed, f)
 		}
 		before := f.current()

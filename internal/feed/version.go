@@ -60,6 +60,7 @@ func (v *version) join(t tag) bool {
 
 // A state is what is known of one feed. A nil state knows nothing.
 type state struct {
+	name     string
 	versions []version // the current one first
 	last     uint64    // the highest number
 	bare     bool      // whether answers have no validators
