@@ -67,7 +67,7 @@ func (m *Meter) tellBan(d *Reading, p *part, r *http.Request) {
 // answered with this status. It takes the reading back.
 func (m *Meter) Refused(d *Reading, r *http.Request, status int) {
 	defer m.Free(d)
-	d.leave(true)
+	d.leave(status, toldWait(d.Wait))
 	if d.blamed >= 0 && d.parts[d.blamed].fate == banned {
 		return // what is tried during a ban does not count
 	}

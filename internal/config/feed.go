@@ -50,6 +50,11 @@ type Feed struct {
 	IgnoreHints bool `json:"ignore_hints,omitempty"`
 	// ByBytes charges a whole feed by its size against the usual one.
 	ByBytes bool `json:"by_bytes,omitempty"`
+	// Escalate is how many times as far apart, at most, the whole feeds of a reader may be that
+	// comes before the Retry-After it was told, 2 to 100: twice as far with each such
+	// request, one at a time. Half of that is forgotten with each day without one. Polls and
+	// new versions stay as they are. Default: 0, never.
+	Escalate int `json:"escalate,omitempty"`
 	// People lets an address have more by how many readers there seem to be behind it.
 	People *People `json:"people,omitempty"`
 	// Aggregators lets services that fetch for many readers have more, once they are verified.
@@ -141,6 +146,7 @@ func (f *Feed) check(r report, z *Zone) {
 	if c.MaxWait < caddy.Duration(time.Second) {
 		r.in("max_wait").problemf("must be at least 1s, got %s", time.Duration(c.MaxWait))
 	}
+	c.checkEscalate(r.in("escalate"))
 	c.People.check(r.in("people"))
 	c.Aggregators.check(r.in("aggregators"))
 	switch {
@@ -205,7 +211,8 @@ func (b *FeedRate) limit(zone string, index, factor int) limiter.Limit {
 func (f *Feed) rules() feed.Rules {
 	return feed.Rules{
 		Announce: time.Duration(f.Announce), MaxAge: time.Duration(f.MaxAge), MaxWait: time.Duration(f.MaxWait),
-		Deaf: f.IgnoreHints, Bytes: f.ByBytes,
+		Deaf: f.IgnoreHints, Bytes: f.ByBytes, Escalate: f.Escalate,
+		Often: time.Duration(f.Conditional.Window) / time.Duration(f.Conditional.Events),
 	}
 }
 

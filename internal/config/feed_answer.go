@@ -113,7 +113,7 @@ func (w *feedWriter) FlushError() error {
 // served tells the part's book what became of its request, and settles the price. w, which
 // may be nil, saw the answer; whole is set if the handlers ended it as they wanted.
 func (f *feedMeter) served(m *Meter, d *Reading, p *part, r *http.Request, seen *Response, w *feedWriter, whole bool) {
-	a := feed.Answer{Status: seen.Status, Bytes: seen.Bytes, Header: seen.Header, Now: Now()}
+	a := feed.Answer{Feed: p.feedName(), Status: seen.Status, Bytes: seen.Bytes, Header: seen.Header, Now: Now()}
 	a.Complete = whole && seen.Status == http.StatusOK && r.Context().Err() == nil && isAll(seen)
 	if w != nil && w.visit == &p.visit {
 		a.Head = w.head
@@ -210,7 +210,7 @@ func address(r *http.Request) string {
 // Answered does what is to be done about a request that got [Meter.Instead] instead of a
 // refusal. It takes the reading back.
 func (m *Meter) Answered(d *Reading, r *http.Request, status int) {
-	d.leave(status != http.StatusNotModified)
+	d.leave(status, 0)
 	for i := range d.parts {
 		p := &d.parts[i]
 		if ban := p.bans(); ban != nil && p.fate == asked {

@@ -26,6 +26,8 @@ type feedMeter struct {
 	shadow bool
 	single [2]limiter.Limit // by class
 	scaled sync.Map         // of *[2]limiter.Limit, by the factor
+	slow   slowLimits
+	bits   prefixBits
 	age    atomic.Pointer[ageText]
 
 	crowds    *crowds
@@ -52,6 +54,9 @@ func (f *Feed) build(z *Zone, m *zoneMeter, s *Shared) (*feedMeter, error) {
 	c := f.resolved()
 	fm := &feedMeter{conf: c, rules: c.rules(), zone: m.seen.Name, shadow: m.shadow, crowds: &s.crowds}
 	fm.single = fm.limits(1)
+	fm.slow = fm.slowLimits()
+	fm.bits = z.bits(&s.app)
+	fm.rules.Name = s.hasher.Append
 	var err error
 	if fm.names, err = feed.NewKey(c.Parameters, c.Aliases); err != nil {
 		return nil, err
@@ -74,6 +79,7 @@ func (f *Feed) build(z *Zone, m *zoneMeter, s *Shared) (*feedMeter, error) {
 			return nil, err
 		}
 	}
+	s.feeds.add(fm)
 	return fm, nil
 }
 
@@ -153,15 +159,15 @@ func (f *feedMeter) enter(d *Reading, p *part, r *http.Request, client netip.Add
 	people, factor := f.readers(p, name, r, client)
 	p.visit = f.book.Enter(&feed.Request{
 		Feed:   name,
-		Reader: feed.Reader{Key: p.owner, People: people},
-		HTTP:   r, Now: Now(),
+		Reader: feed.Reader{Key: p.owner, Name: p.aggregatorName(), People: people},
+		HTTP:   r, Now: Now(), Extra: f.names.Extra(r.URL.RawQuery),
 	}, &f.rules)
 	p.entered = true
 	if !p.visit.Quiet().IsZero() && !f.shadow {
 		p.fate = quieted
 		return
 	}
-	d.asks = append(d.asks, limiter.Ask{Limit: f.limit(p.visit.Class(), factor), Key: p.budget, Cost: p.visit.Cost()})
+	d.asks = append(d.asks, limiter.Ask{Limit: f.slowed(&p.visit, f.limit(p.visit.Class(), factor)), Key: p.budget, Cost: p.visit.Cost()})
 }
 
 // isQuiet is the Reason of a request that came when the feed wants none.
@@ -201,13 +207,18 @@ func (f *feedMeter) wait(p *part, limit time.Duration, jitter float64) time.Dura
 	return min(wait, f.rules.MaxWait)
 }
 
-// leave tells the books of feeds that a request was refused. told is set if its client was
-// told so.
-func (d *Reading) leave(told bool) {
+// leave tells the books of feeds that a request was refused, and with which status, 0 if its
+// client was not told by us. Retry-After was wait.
+func (d *Reading) leave(status int, wait time.Duration) {
 	for i := range d.parts {
-		if p := &d.parts[i]; p.entered {
-			p.entered = false
-			p.zone.feed.book.Refused(&p.visit, told)
+		p := &d.parts[i]
+		if !p.entered {
+			continue
+		}
+		p.entered = false
+		p.zone.feed.book.Refused(&p.visit, status != 0 && status != http.StatusNotModified)
+		if i == d.blamed && status != 0 {
+			p.zone.feed.book.Told(&p.visit, status, wait, Now(), &p.zone.feed.rules)
 		}
 	}
 }

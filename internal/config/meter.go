@@ -98,7 +98,7 @@ func (m *Meter) Read(r *http.Request) (*Reading, error) {
 		d = new(Reading)
 	}
 	if err := m.collect(d, r); err != nil {
-		d.leave(false)
+		d.leave(0, 0)
 		m.Free(d)
 		return nil, err
 	}

@@ -49,6 +49,7 @@ type Shared struct {
 
 	bans   *bans
 	crowds crowds
+	feeds  feedZones
 
 	chores []func(ctx context.Context) // background work that handlers need
 

@@ -9,7 +9,7 @@ import (
 type Conduct struct {
 	// Feed is the feed's name, see [Key]; empty if it was never served.
 	Feed string
-	// Key is what the reader is called, see [Rules].Name.
+	// Key is what the reader is called: its name, or see [Rules].Name.
 	Key string
 	// Agent is the beginning of its last User-Agent.
 	Agent string
@@ -33,7 +33,8 @@ type Conduct struct {
 	// Slower is how many times as far apart its whole fetches are, see [Rules].Escalate; 1
 	// if it is not penalised.
 	Slower int
-	// Often is how far apart polls are to be, of which a tenth may be missing.
+	// Often is how far apart polls are to be, of which a tenth may be missing: the less, the more
+	// readers seem to share the key.
 	Often time.Duration
 }
 
@@ -88,7 +89,7 @@ func (c *record) conduct(rules *Rules) Conduct {
 		Requests: int64(m.requests), Unconditional: int64(m.unconditional), MadeUp: int64(m.madeUp),
 		Uncompressed: int64(m.uncompressed), Extra: int64(m.extra), Cookies: int64(m.cookies),
 		Early: int64(m.early), Refused: int64(m.refused), NotModified: int64(m.notModified),
-		Bytes: m.bytes, Slower: max(1, min(1<<m.penalty, rules.Escalate)), Often: rules.Often,
+		Bytes: m.bytes, Slower: max(1, min(1<<m.penalty, rules.Escalate)), Often: rules.Often / time.Duration(max(m.people, 1)),
 	}
 }
 

@@ -74,6 +74,9 @@ type Rules struct {
 type Reader struct {
 	// Key is whose budget the request spends.
 	Key string
+	// Name is what the reader is called in reports; empty if it is known by its key alone,
+	// see [Rules].Name.
+	Name string
 	// People is how many readers seem to share the key; below 1 counts as 1.
 	People int
 }

@@ -25,6 +25,7 @@ type manners struct {
 	name      [nameRoom]byte
 	agent     [agentRoom]byte
 	agentSize uint8
+	people    uint16 // who seem to share the key
 
 	feed  uint64
 	last  int64 // when the last request came, in Unix nanoseconds
@@ -51,13 +52,14 @@ func (m *manners) arrive(v *Visit, r *Request, rules *Rules) {
 	now := r.Now.UnixNano()
 	if m.requests == 0 {
 		m.feed = v.feed
-		if rules.Name != nil {
+		if rules.Name != nil && r.Reader.Name == "" {
 			rules.Name(m.name[:0], r.Reader.Key)
 		}
+		copy(m.name[:], r.Reader.Name)
 	} else if v.grace != again && !v.paired {
 		m.keepGap(time.Duration(now - m.last))
 	}
-	m.last = now
+	m.last, m.people = now, v.people
 	m.requests++
 	if v.class == Unconditional {
 		m.unconditional++

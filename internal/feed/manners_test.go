@@ -309,6 +309,22 @@ func TestMannersAllocateNothing(t *testing.T) {
 	}
 }
 
+// TestNamed: a reader that is known by name goes by it, and one that many share may poll as often.
+func TestNamed(t *testing.T) {
+	d := named(newDesk(t))
+	for range 6 {
+		q := d.request("key", 4, "GET", "If-None-Match", `"v1"`, "Accept-Encoding", "gzip")
+		q.Reader.Name = "an aggregator with a long name"
+		v := d.book.Enter(q, &d.rules)
+		d.answer(&v, q)
+		d.pass(15 * time.Minute)
+	}
+	c := d.conduct("an aggregator with a l")
+	if c.Often != 15*time.Minute || len(c.Verdict()) > 0 || c.Score() != 100 {
+		t.Errorf("%+v: %q", c, c.Verdict())
+	}
+}
+
 func BenchmarkEnter(b *testing.B) {
 	book, rules := NewBook(), Rules{Escalate: 8, Often: time.Hour}
 	d := &desk{now: noon}

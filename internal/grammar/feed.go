@@ -23,6 +23,12 @@ func feed(f *config.Feed) directive.Table {
 		directive.Duration("max_wait", &f.MaxWait),
 		directive.Flag("ignore_hints", &f.IgnoreHints),
 		directive.Flag("by_bytes", &f.ByBytes),
+		directive.Args("escalate", "[<factor>]", 0, 1, func(args []string) error {
+			if f.Escalate = config.DefaultEscalate; len(args) == 0 {
+				return nil
+			}
+			return directive.Whole(args[0], 2, &f.Escalate)
+		}),
 		directive.Nested("people", "", 0, crowd(new(config.People)), func(body *directive.Body) error {
 			f.People = new(config.People)
 			return body.Read(crowd(f.People))
