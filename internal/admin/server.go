@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,7 @@ func init() { caddy.RegisterModule(new(API)) }
 //	POST /weir/block/import    a change as text (Import), or as text/plain
 //	POST /weir/block/ban       keeps a client out (BanKey)
 //	POST /weir/block/lift      ends bans (Lift)
+//	GET  /weir/feed/readers    how readers of feeds behave (Readers)
 //	GET, POST /weir/check      may this job run? see config.Check
 //
 // All of it answers 503 until a configuration with the app runs. Who may ask is up to
@@ -80,6 +82,7 @@ var calls = map[string]call{
 func (*API) Routes() []caddy.AdminRoute {
 	return []caddy.AdminRoute{
 		{Pattern: root + "block/", Handler: caddy.AdminHandlerFunc(serveBlock)},
+		{Pattern: root + "feed/readers", Handler: caddy.AdminHandlerFunc(serveReaders)},
 		{Pattern: root + "check", Handler: caddy.AdminHandlerFunc(serveCheck)},
 	}
 }
@@ -101,16 +104,12 @@ func serveCheck(w http.ResponseWriter, r *http.Request) error {
 func serveBlock(w http.ResponseWriter, r *http.Request) error {
 	verb := strings.TrimPrefix(r.URL.Path, root+"block/")
 	c, known := calls[verb]
-	switch {
-	case !known:
+	if !known {
 		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: fmt.Errorf("no call %q", verb)}
-	case r.Method != c.method:
-		w.Header().Set("Allow", c.method)
-		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("%s: method must be %s, got %s", verb, c.method, r.Method)}
 	}
-	running := config.Live()
-	if running == nil {
-		return failure(errNotRunning)
+	running, err := admit(w, r, verb, c.method)
+	if err != nil {
+		return err
 	}
 	if err := running.List().Use(r.Context()); err != nil {
 		return failure(err)
@@ -119,17 +118,35 @@ func serveBlock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return failure(err)
 	}
+	return write(w, answer)
+}
+
+// admit returns the configuration that is to answer a call, if that has its method.
+func admit(w http.ResponseWriter, r *http.Request, verb, method string) (*config.Shared, error) {
+	if r.Method != method {
+		w.Header().Set("Allow", method)
+		return nil, caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("%s: method must be %s, got %s", verb, method, r.Method)}
+	}
+	running := config.Live()
+	if running == nil {
+		return nil, failure(errNotRunning)
+	}
+	return running, nil
+}
+
+// write sends an answer: a text as it is, all else as JSON.
+func write(w http.ResponseWriter, answer any) error {
 	w.Header().Set("Cache-Control", "no-store")
 	if text, ok := answer.(string); ok {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, err = io.WriteString(w, text)
+		_, err := io.WriteString(w, text)
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(answer)
 }
 
-// errNotRunning says that there is no list yet.
+// errNotRunning says that there is nothing to ask yet.
 var errNotRunning = fmt.Errorf("no configuration with the app weir runs yet: %w", limiter.ErrUnavailable)
 
 // failure gives an error its status.
@@ -244,7 +261,7 @@ func (o *Order) complete(r *http.Request) {
 func list(d Desk, r *http.Request) (any, error) {
 	n := Narrow{Client: r.URL.Query().Get("client")}
 	var err error
-	if n.Bans, err = count(r, "bans", usualBans); err != nil {
+	if n.Bans, err = count(r.URL.Query(), "bans", usualBans); err != nil {
 		return nil, err
 	}
 	return d.List(r.Context(), n)
@@ -254,7 +271,7 @@ func list(d Desk, r *http.Request) (any, error) {
 const usualBans = 100
 
 func trail(d Desk, r *http.Request) (any, error) {
-	n, err := count(r, "n", usualTrail)
+	n, err := count(r.URL.Query(), "n", usualTrail)
 	if err != nil {
 		return nil, err
 	}
@@ -264,8 +281,8 @@ func trail(d Desk, r *http.Request) (any, error) {
 func export(d Desk, r *http.Request) (any, error) { return d.Export(r.Context()) }
 
 // count reads a number of the query.
-func count(r *http.Request, name string, usual int) (int, error) {
-	text := r.URL.Query().Get(name)
+func count(q url.Values, name string, usual int) (int, error) {
+	text := q.Get(name)
 	if text == "" {
 		return usual, nil
 	}

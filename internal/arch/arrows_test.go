@@ -63,7 +63,7 @@ var mayUse = map[string][]string{
 	"internal/grammar":    {"limiter", "internal/aggregator", "internal/config", "internal/directive", caddy},
 	"internal/observe":    slices.Concat(domain, []string{"internal/aggregator", caddy, prom, zap}),
 	"internal/respond":    slices.Concat(domain, []string{caddy, zap}),
-	"internal/admin":      slices.Concat(domain, []string{"internal/config", "internal/observe", caddy}),
+	"internal/admin":      slices.Concat(domain, []string{"internal/config", "internal/feed", "internal/observe", caddy}),
 	"internal/cli":        slices.Concat(domain, []string{"internal/admin", "internal/config", caddy, cobra}),
 	// What examples need to be tried.
 	"examples/websocket/app": {},

@@ -137,15 +137,20 @@ func open(cmd *cobra.Command) (d door, close func(), err error) {
 		}
 		return behind(app.Place(timeout(cmd)))
 	}
-	address, err := adminAddress(cmd)
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := admin.NewClient(address)
+	c, err := client(cmd)
 	if err != nil {
 		return nil, nil, err
 	}
 	return c, func() {}, nil
+}
+
+// client returns what asks the admin endpoint that the flags name.
+func client(cmd *cobra.Command) (*admin.Client, error) {
+	address, err := adminAddress(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return admin.NewClient(address)
 }
 
 // behind makes a door of the place where a list is kept.
@@ -247,6 +252,11 @@ func run(cmd *cobra.Command, work func(ctx context.Context, d door) error) error
 		return exit(cmd, trouble, err)
 	}
 	defer closeDoor()
+	return inTime(cmd, func(ctx context.Context) error { return work(ctx, d) })
+}
+
+// inTime has work done within the timeout, as run does.
+func inTime(cmd *cobra.Command, work func(ctx context.Context) error) error {
 	limit := timeout(cmd)
 	ctx, cancel := context.WithTimeout(cmd.Context(), limit)
 	defer cancel()
@@ -254,7 +264,7 @@ func run(cmd *cobra.Command, work func(ctx context.Context, d door) error) error
 		fmt.Fprintf(cmd.ErrOrStderr(), "waiting for an answer, at most %s …\n", limit)
 	})
 	defer patience.Stop()
-	if err := work(ctx, d); err != nil {
+	if err := work(ctx); err != nil {
 		var code codeError
 		if errors.As(err, &code) {
 			return exit(cmd, int(code), nil)

@@ -40,7 +40,7 @@ func fail(cmd *cobra.Command, err error) error {
 		return exit(cmd, no, errors.New(hint))
 	}
 	var away *admin.AwayError
-	if errors.As(err, &away) {
+	if errors.As(err, &away) && cmd.Flags().Lookup("direct") != nil {
 		err = fmt.Errorf("%w\n(--direct, --redis and --file reach the list without Caddy, see --help)", err)
 	}
 	return exit(cmd, trouble, err)

@@ -38,33 +38,41 @@ func golden(t *testing.T, name, got string) {
 // command runs `caddy weir block …` in this process.
 func command(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	return commandOf(t, "block", args...)
+}
+
+// commandOf runs a command of any topic.
+func commandOf(t *testing.T, topic string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	root := &cobra.Command{Use: "caddy", SilenceUsage: true}
 	weir := &cobra.Command{Use: "weir"}
-	weir.AddCommand(block())
+	weir.AddCommand(block(), feeds())
 	root.AddCommand(weir)
 	var out, problems bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(&problems)
-	root.SetArgs(append([]string{"weir", "block"}, args...))
+	root.SetArgs(append([]string{"weir", topic}, args...))
 	err = root.ExecuteContext(t.Context())
 	return out.String(), problems.String(), err
 }
 
 // TestHelp shows the help of every verb.
 func TestHelp(t *testing.T) {
-	help, _, err := command(t, "--help")
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "help/block", help)
-	for _, verb := range block().Commands() {
-		help, _, err := command(t, verb.Name(), "--help")
+	for _, topic := range []*cobra.Command{block(), feeds()} {
+		help, _, err := commandOf(t, topic.Name(), "--help")
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, "help/"+verb.Name(), help)
-		if verb.Example == "" || verb.Long == "" {
-			t.Errorf("%s lacks examples or an explanation", verb.Name())
+		golden(t, "help/"+topic.Name(), help)
+		for _, verb := range topic.Commands() {
+			help, _, err := commandOf(t, topic.Name(), verb.Name(), "--help")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "help/"+verb.Name(), help)
+			if verb.Example == "" || verb.Long == "" {
+				t.Errorf("%s lacks examples or an explanation", verb.Name())
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ Watches and changes what the app weir does, while it runs.
 
 Every verb has its own --help with examples, and --json for programs.`,
 		CobraFunc: func(cmd *cobra.Command) {
-			cmd.AddCommand(block())
+			cmd.AddCommand(block(), feeds())
 			needsVerb(cmd)
 		},
 	})
