@@ -56,9 +56,11 @@ var mayUse = map[string][]string{
 	"blocklist/redislist":  {"blocklist", "limiter", "limiter/redisstore", redis},
 	"blocklist/keepertest": {"blocklist"},
 	// The services.
-	"internal/config":     slices.Concat(domain, []string{"internal/aggregator", "internal/feed", "internal/observe", caddy, prom, zap}),
+	"internal/config":     slices.Concat(domain, []string{"internal/aggregator", "internal/copies", "internal/feed", "internal/preview", "internal/observe", caddy, prom, zap}),
 	"internal/feed":       {},
 	"internal/aggregator": {"blocklist"},
+	"internal/copies":     {},
+	"internal/preview":    {"blocklist"},
 	"internal/directive":  {caddy, zap},
 	"internal/grammar":    {"limiter", "internal/aggregator", "internal/config", "internal/directive", caddy},
 	"internal/observe":    slices.Concat(domain, []string{"internal/aggregator", caddy, prom, zap}),

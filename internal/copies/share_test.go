@@ -1,0 +1,176 @@
+package copies
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// header makes a header of names and values in turn.
+func header(fields ...string) http.Header {
+	h := make(http.Header)
+	for i := 0; i < len(fields); i += 2 {
+		h.Add(fields[i], fields[i+1])
+	}
+	return h
+}
+
+func get(target string, fields ...string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.Header = header(fields...)
+	return r
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func TestKey(t *testing.T) {
+	seen := map[string]string{}
+	for _, target := range []string{
+		"http://a.example/x", "https://a.example/x", "http://b.example/x", "http://a.example:8080/x", "http://a.example/X",
+		"http://a.example/x/", "http://a.example/x?", "http://a.example/x?a=1", "http://a.example/x?a=2", "http://a.example/%78%2f", "http://a.example/x%2F",
+	} {
+		key, ok := Key(get(target))
+		if !ok || seen[key] != "" {
+			t.Errorf("%s: %q, which %q has too", target, key, seen[key])
+		}
+		seen[key] = target
+	}
+	if a, _ := Key(get("http://A.example/x")); seen[a] != "http://a.example/x" {
+		t.Errorf("the case of the host counts: %q", a)
+	}
+	if _, ok := Key(get("http://a.example/?" + strings.Repeat("x", maxKey))); ok {
+		t.Error("any length is kept")
+	}
+}
+
+func TestAnonymous(t *testing.T) {
+	post := httptest.NewRequest(http.MethodPost, "/", nil)
+	body := httptest.NewRequest(http.MethodGet, "/", strings.NewReader("x"))
+	certified := get("https://a.example/")
+	certified.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{{}}}
+	head := httptest.NewRequest(http.MethodHead, "/", nil)
+	for name, c := range map[string]struct {
+		r    *http.Request
+		want bool
+	}{
+		"get": {get("/"), true}, "head": {head, true}, "https": {get("https://a.example/"), true},
+		"post": {post, false}, "a body": {body, false}, "a certificate": {certified, false},
+		"authorization":    {get("/", "Authorization", "Basic x"), false},
+		"cookie":           {get("/", "Cookie", "a=1"), false},
+		"signature":        {get("/", "Signature", "keyId=x"), false},
+		"upgrade":          {get("/", "Upgrade", "websocket"), false},
+		"another method":   {get("/", "X-HTTP-Method-Override", "DELETE"), false},
+		"another address":  {get("/", "X-Original-URL", "/admin"), false},
+		"what others send": {get("/", "Accept", "*/*", "User-Agent", "x", "X-Forwarded-For", "192.0.2.1"), true},
+	} {
+		if got := Anonymous(c.r); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestShared(t *testing.T) {
+	for name, c := range map[string]struct {
+		h    http.Header
+		want bool
+	}{
+		"nothing":            {header(), true},
+		"public":             {header("Cache-Control", "public, max-age=60", "Vary", "Accept-Encoding, accept"), true},
+		"a cookie":           {header("Set-Cookie", "a=1"), false},
+		"private":            {header("Cache-Control", "max-age=60, Private"), false},
+		"private fields":     {header("Cache-Control", `private="x-a, x-b"`), false},
+		"in a second line":   {header("Cache-Control", "max-age=60", "Cache-Control", "no-store"), false},
+		"no-cache":           {header("Cache-Control", "no-cache"), false},
+		"for other caches":   {header("CDN-Cache-Control", "no-store"), false},
+		"pragma":             {header("Pragma", "no-cache"), false},
+		"pragma and control": {header("Pragma", "no-cache", "Cache-Control", "max-age=1"), true},
+		"vary by cookie":     {header("Vary", "Accept-Encoding, Cookie"), false},
+		"vary by all":        {header("Vary", "*"), false},
+		"trailers":           {header("Trailer", "X-Sum"), false},
+		"a part":             {header("Content-Range", "bytes 0-1/2"), false},
+		"not quite":          {header("Cache-Control", "x-private, private-ish=1"), true},
+	} {
+		if got := Shared(c.h); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestStale(t *testing.T) {
+	for value, want := range map[string]bool{
+		"": true, "max-age=60": true, "max-age=60, must-revalidate": false, "proxy-revalidate": false, "s-maxage=9": false,
+	} {
+		if got := Stale(header("Cache-Control", value)); got != want {
+			t.Errorf("%q: %v", value, got)
+		}
+	}
+}
+
+func TestFresh(t *testing.T) {
+	at := func(d time.Duration) string { return noon.Add(d).Format(http.TimeFormat) }
+	for name, c := range map[string]struct {
+		h    http.Header
+		want time.Duration
+		told bool
+	}{
+		"nothing":       {header("Etag", `"x"`), 0, false},
+		"max-age":       {header("Cache-Control", "public, max-age=60"), time.Minute, true},
+		"for shared":    {header("Cache-Control", "max-age=60, s-maxage=5"), 5 * time.Second, true},
+		"quoted":        {header("Cache-Control", `max-age="60"`), time.Minute, true},
+		"older already": {header("Cache-Control", "max-age=60", "Age", "50"), 10 * time.Second, true},
+		"over":          {header("Cache-Control", "max-age=60", "Age", "70"), -10 * time.Second, true},
+		"nonsense":      {header("Cache-Control", "max-age=soon"), 0, true},
+		"below zero":    {header("Cache-Control", "max-age=-1"), 0, true},
+		"expires":       {header("Expires", at(time.Minute)), time.Minute, true},
+		"by its date":   {header("Expires", at(time.Hour), "Date", at(59*time.Minute)), time.Minute, true},
+		"expires 0":     {header("Expires", "0"), 0, true},
+		"age wins":      {header("Expires", "0", "Cache-Control", "max-age=9"), 9 * time.Second, true},
+	} {
+		if got, told := Fresh(c.h, noon); got != c.want || told != c.told {
+			t.Errorf("%s: %v %v", name, got, told)
+		}
+	}
+}
+
+func TestAccepts(t *testing.T) {
+	for _, c := range []struct {
+		accept, coding string
+		want           bool
+	}{
+		{"", "", true},
+		{"", "gzip", false},
+		{"gzip", "gzip", true},
+		{"GZip;q=1", "gzip", true},
+		{"gzip;q=0", "gzip", false},
+		{"br, gzip;q=0.5", "gzip", true},
+		{"*", "zstd", true},
+		{"*;q=0", "gzip", false},
+		{"*, gzip;q=0", "gzip", false},
+		{"gzip", "", true},
+		{"identity;q=0", "", false},
+		{"identity; q=0.0", "identity", false},
+		{"gzip", "br", false},
+	} {
+		var values []string
+		if c.accept != "" {
+			values = []string{c.accept}
+		}
+		if got := accepts(values, c.coding); got != c.want {
+			t.Errorf("%q, %q: %v", c.accept, c.coding, got)
+		}
+	}
+}
+
+func TestLasting(t *testing.T) {
+	kept := lasting(header(
+		"Content-Type", "text/html", "Etag", `"x"`, "Connection", "x-hop", "X-Hop", "1", "Date", "today", "Age", "7", "Server", "Caddy",
+		"Transfer-Encoding", "chunked", "Content-Length", "5", "RateLimit", "r", "RateLimit-Policy", "p", "X-RateLimit-Limit", "1",
+		"Retry-After", "5", "X-Own", "yes"))
+	if len(kept) != 3 || kept.Get("Content-Type") == "" || kept.Get("Etag") == "" || kept.Get("X-Own") == "" {
+		t.Errorf("%v", kept)
+	}
+}
