@@ -131,6 +131,44 @@ func Span(text string, target *caddy.Duration) error {
 	return nil
 }
 
+// Size is an option with a number of bytes, such as 32MiB.
+func Size(name string, target *int64) Option {
+	return Args(name, "<size>", 1, 1, func(args []string) error {
+		return Bytes(args[0], target)
+	})
+}
+
+// units are what sizes may be written in.
+var units = []struct {
+	name  string
+	bytes int64
+}{
+	{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}, {"", 1},
+}
+
+// Bytes reads a number of bytes above zero: 32MiB, 500kB, 65536.
+func Bytes(text string, target *int64) error {
+	for _, u := range units {
+		digits, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		var n int64
+		if err := Whole(digits, 1, &n); err != nil {
+			if strings.Trim(digits, "0123456789") != "" || digits == "" {
+				return fmt.Errorf("must be a size such as 65536, 500kB or 32MiB, got %q", text)
+			}
+			return err
+		}
+		if n > maxNumber/u.bytes {
+			return fmt.Errorf("out of range, got %s", text)
+		}
+		*target = n * u.bytes
+		return nil
+	}
+	return nil
+}
+
 // Rate reads a rate, events in a window: 10/s, 100/1m, 60/h, 1000/1d. A bare unit
 // means one of it.
 func Rate(text string) (events int64, window caddy.Duration, err error) {

@@ -98,3 +98,15 @@ func TestSlips(t *testing.T) {
 		}
 	}
 }
+
+func TestBytes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"65536": 65536, "1B": 1, "500kB": 500_000, "32MiB": 32 << 20, "2GB": 2_000_000_000, "1GiB": 1 << 30,
+		"": 0, "0": 0, "-1": 0, "MiB": 0, "1.5MB": 0, "5XB": 0, "5 MB": 0, "9007199254740993": 0, "99999999999GiB": 0,
+	} {
+		var got int64
+		if err := Bytes(text, &got); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d, %v", text, got, err)
+		}
+	}
+}

@@ -25,6 +25,9 @@ var collected = struct {
 	keys       *keyCollector
 	bansActive *keyCollector
 	listAge    *ageCollector
+	copies     *prometheus.CounterVec
+	copiesHeld *keyCollector
+	waiting    *keyCollector
 }{
 	requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "caddy_weir_requests_total",
@@ -71,6 +74,12 @@ var collected = struct {
 	keys:       newKeyCollector("caddy_weir_keys", "Keys that are held in memory."),
 	bansActive: newKeyCollector("caddy_weir_bans_active", "Bans in force by the zone that made them."),
 	listAge:    newAgeCollector(),
+	copies: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "caddy_weir_copies_total",
+		Help: "Requests by what the copies of answers in memory were to them.",
+	}, []string{"zone", "outcome"}),
+	copiesHeld: newKeyCollector("caddy_weir_copies_bytes", "Bytes of answers that are held in memory."),
+	waiting:    newKeyCollector("caddy_weir_copies_waiting", "Requests that wait for the answer to another one."),
 }
 
 // Register makes the metrics part of a configuration's registry. That they are already
@@ -79,6 +88,7 @@ func Register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
 		collected.requests, collected.blocks, collected.bans, collected.bansEnded, collected.claims, collected.decisions,
 		collected.storeCalls, collected.cached, collected.breakers, collected.rules, collected.keys, collected.bansActive, collected.listAge,
+		collected.copies, collected.copiesHeld, collected.waiting,
 	} {
 		var already prometheus.AlreadyRegisteredError
 		if err := registry.Register(c); err != nil && !errors.As(err, &already) {

@@ -62,6 +62,9 @@ func TestMetricNames(t *testing.T) {
 	NewRule("scrapers")
 	NewBans("api")
 	NewAggregators("api")
+	NewCopies("api", CopyHit, CopyCoalesced, CopyMiss, CopyPassed, CopyDryHit, CopyStaleError, CopyStaleRefused)
+	one := func() int { return 1 }
+	defer CountCopies("api", one, one)()
 	Watch("memory")
 	WatchBreaker("memory")
 	CountCached("memory")
