@@ -105,9 +105,18 @@ func (h *RateLimit) Provision(ctx caddy.Context) error {
 	return err
 }
 
-// ServeHTTP passes the request on, or refuses it.
+// ServeHTTP passes the request on, answers it from memory, or refuses it.
 func (h *RateLimit) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) error {
-	d, err := h.meter.Read(r)
+	p := h.meter.Preview(r)
+	if p == nil {
+		return h.decide(w, r, nil, next)
+	}
+	return p.Serve(w, r, next, func(next caddyhttp.Handler) error { return h.decide(w, r, p, next) })
+}
+
+// decide passes the request on, or refuses it. p is the request as a preview; nil if it is none.
+func (h *RateLimit) decide(w http.ResponseWriter, r *http.Request, p *config.Preview, next caddyhttp.Handler) error {
+	d, err := h.meter.ReadPreview(r, p)
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,12 @@ type Feed struct {
 	People *People `json:"people,omitempty"`
 	// Aggregators lets services that fetch for many readers have more, once they are verified.
 	Aggregators *Aggregators `json:"aggregators,omitempty"`
+	// Stale is for how long the last good copy of a feed takes the place of an error of the
+	// site, or of a refusal by a limit on all clients together. Default: never.
+	Stale caddy.Duration `json:"stale,omitempty"`
+	// StaleMemory is how many bytes the copies of the zone may take in all; one may take a
+	// quarter of them. Default: 33554432, 32 MiB.
+	StaleMemory int64 `json:"stale_memory,omitempty"`
 }
 
 // FeedRate is one of the budgets of a feed. A tenth of Window may be missing.
@@ -116,6 +122,9 @@ func (f *Feed) resolved() *Feed {
 	setDefault(&c.MaxWait, defaultFeedWait)
 	c.People = c.People.resolved()
 	c.Aggregators = c.Aggregators.resolved()
+	if c.Stale != 0 {
+		setDefault(&c.StaleMemory, defaultCopyMemory)
+	}
 	return &c
 }
 
@@ -149,6 +158,7 @@ func (f *Feed) check(r report, z *Zone) {
 	c.checkEscalate(r.in("escalate"))
 	c.People.check(r.in("people"))
 	c.Aggregators.check(r.in("aggregators"))
+	f.checkStale(r)
 	switch {
 	case z.Lease != 0:
 		r.problemf("cannot be had with lease: what was taken ahead has no request yet")
@@ -175,6 +185,17 @@ func (f *Feed) checkOver(r report) {
 	case f.Over != overExplain && f.ExplainAfter != 0:
 		r.in("explain_after").problemf("needs over explain")
 	}
+}
+
+func (f *Feed) checkStale(r report) {
+	if f.Stale != 0 && (f.Stale < caddy.Duration(time.Second) || f.Stale > caddy.Duration(limiter.MaxWindow)) {
+		r.in("stale").problemf("must be between 1s and %s, got %s", limiter.ShortDuration(limiter.MaxWindow), time.Duration(f.Stale))
+	}
+	if f.Stale == 0 && f.StaleMemory != 0 {
+		r.in("stale_memory").problemf("needs stale")
+		return
+	}
+	checkMemory(r.in("stale_memory"), f.StaleMemory)
 }
 
 func (b *FeedRate) check(r report) {
@@ -218,8 +239,12 @@ func (f *Feed) rules() feed.Rules {
 
 // parts returns the parts of the zone's key.
 func (z *Zone) parts() Parts {
-	if len(z.Key) == 0 && z.Feed != nil {
+	switch {
+	case len(z.Key) > 0:
+	case z.Feed != nil:
 		return Parts{feedKey}
+	case z.Previews != nil:
+		return Parts{previewKey}
 	}
 	return z.Key
 }

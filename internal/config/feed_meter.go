@@ -29,6 +29,7 @@ type feedMeter struct {
 	slow   slowLimits
 	bits   prefixBits
 	age    atomic.Pointer[ageText]
+	stale  *staleMeter // nil if no copies are kept
 
 	crowds    *crowds
 	allowance *people.Allowance // nil if all are allowed the same
@@ -69,6 +70,9 @@ func (f *Feed) build(z *Zone, m *zoneMeter, s *Shared) (*feedMeter, error) {
 	}
 	fm.book = book.(pooledBook).Book
 	if fm.aggregators, err = c.Aggregators.build(fm.zone, s); err != nil {
+		return nil, err
+	}
+	if fm.stale, err = c.buildStale(fm, s); err != nil {
 		return nil, err
 	}
 	if c.People != nil {

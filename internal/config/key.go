@@ -64,6 +64,20 @@ func compileKey(r report, parts []string, onEmpty string, bits prefixBits) *comp
 	return k
 }
 
+// common reports whether the key says nothing of the client: one budget for all who ask for the same.
+func (k *compiledKey) common() bool {
+	for _, part := range k.parts {
+		for i := range part {
+			switch part[i].source {
+			case fromLiteral, fromHost, fromPath, fromOriginalPath, fromMethod:
+			default:
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // appendTo appends the request's key to dst, unless its fate is another. client is
 // ClientIP(r). Keys of several parts are those that [limiter.JoinKey] makes of them.
 func (k *compiledKey) appendTo(dst []byte, r *http.Request, client netip.Addr) ([]byte, keyFate) {
@@ -166,6 +180,6 @@ var keyLints = []struct{ name, note string }{
 	{"http.request.header.X-Client-Ip", byClient},
 	{"http.request.header.True-Client-Ip", byClient},
 	{"http.request.header.Cf-Connecting-Ip", byClient},
-	{"http.rate_limit.", onRefusal},
+	{"http.rate_limit.exceeded.", onRefusal},
 	{"http.block.", onRefusal},
 }

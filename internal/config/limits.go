@@ -90,7 +90,7 @@ func number(limits []placed) {
 func (z *Zone) checkLimits(r report) {
 	limits := z.limits("zone")
 	if len(limits) == 0 {
-		if z.Ban == nil && z.Feed == nil { // which limit as well
+		if z.Ban == nil && z.Feed == nil && z.Previews == nil { // which limit as well
 			r.problemf("must have a limit: limits, max_events with window, min_interval or in_flight")
 		}
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/internal/aggregator"
+	"github.com/weirhq/caddy-weir/internal/copies"
 	"github.com/weirhq/caddy-weir/internal/feed"
 	"github.com/weirhq/caddy-weir/internal/observe"
 	"github.com/weirhq/caddy-weir/limiter"
@@ -31,6 +32,8 @@ type Meter struct {
 	leases   lessors
 	settlers settlers
 	spotter  spotter
+	previews []*zoneMeter // those that hold answers for previews
+	staling  bool         // whether any zone keeps copies of feeds
 	jitter   float64
 	denying  bool // refuse what not even the store's stand-in can decide
 	guessing bool // the store's stand-in does not count: its answers are no decisions
@@ -62,6 +65,9 @@ type Reading struct {
 	key     []byte
 	blamed  int  // the part that refuses, -1 if none does
 	counted bool // whether the results say what was charged
+
+	preview *Preview     // nil if the request is none
+	copy    *copies.Copy // what a reader of a feed is given instead of the site's answer
 }
 
 // A part is what one zone has to do with a request.
@@ -92,11 +98,15 @@ const (
 
 // Read decides about a request. An error is a matcher's own, such as 425 for TLS early
 // data, and is to be returned to Caddy as it is; there is then no reading.
-func (m *Meter) Read(r *http.Request) (*Reading, error) {
+func (m *Meter) Read(r *http.Request) (*Reading, error) { return m.ReadPreview(r, m.Preview(r)) }
+
+// ReadPreview is Read for a request of which p is known.
+func (m *Meter) ReadPreview(r *http.Request, p *Preview) (*Reading, error) {
 	d, ok := m.readings.Get().(*Reading)
 	if !ok {
 		d = new(Reading)
 	}
+	d.preview = p
 	if err := m.collect(d, r); err != nil {
 		d.leave(0, 0)
 		m.Free(d)
@@ -123,7 +133,20 @@ func (m *Meter) Read(r *http.Request) (*Reading, error) {
 	if m.leasing {
 		d.Leases = m.leases.collect(&d.Decision)
 	}
+	if m.staling && !d.Allowed {
+		m.relieve(d, r)
+	}
 	return d, nil
+}
+
+// add gives the meter a zone.
+func (m *Meter) add(z *zoneMeter, s *Shared) {
+	m.zones = append(m.zones, z)
+	m.spotter.add(z, &s.crowds)
+	if z.previews != nil {
+		m.previews = append(m.previews, z)
+	}
+	m.staling = m.staling || z.feed != nil && z.feed.stale != nil
 }
 
 // guessed reports whether the decision hangs on answers of a stand-in that does not count: some of its
@@ -155,6 +178,9 @@ func (m *Meter) collect(d *Reading, r *http.Request) error {
 	m.shared.LintProxies(r)
 	d.blamed = -1
 	for _, z := range m.zones {
+		if z.previews != nil && !d.preview.of(z) {
+			continue
+		}
 		applies, exempt, err := z.applies(r, client)
 		if err != nil {
 			return err

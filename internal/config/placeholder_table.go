@@ -53,7 +53,7 @@ var placeholderFamilies = []family{
 	named("http.intercept.", nil, beforeResponse, "status_code"),
 	free("http.response.header.", beforeResponse),
 	named("http.response.", nil, beforeResponse, "status size duration duration_ms"),
-	named("http.rate_limit.", nil, "", "exceeded.name exceeded.limit exceeded.window exceeded.wait exceeded.key_hash"),
+	named("http.rate_limit.", nil, "", "exceeded.name exceeded.limit exceeded.window exceeded.wait exceeded.key_hash preview"),
 	named("http.block.", nil, "", "rule"),
 	{prefix: "http.shutting_down", names: isNothing},
 	{prefix: "http.time_until_shutdown", names: isNothing},

@@ -132,8 +132,10 @@ func (h *RateLimit) Build(ctx caddy.Context, s *Shared) (*Meter, error) {
 		if z.feed, err = c.Zones[name].Feed.build(c.Zones[name], z, s); err != nil {
 			return nil, err
 		}
-		m.spotter.add(z, &s.crowds)
-		m.zones = append(m.zones, z)
+		if z.previews, err = c.Zones[name].Previews.build(z, s); err != nil {
+			return nil, err
+		}
+		m.add(z, s)
 		m.leasing = m.leasing || c.Zones[name].InFlight > 0
 	}
 	return m, nil

@@ -71,7 +71,7 @@ func definition(z *Zone, app *App) (map[string]json.RawMessage, error) {
 	}
 	c := *z
 	c.Limits = nil
-	c.Key, c.Feed = z.parts(), z.Feed.resolved()
+	c.Key, c.Feed, c.Previews = z.parts(), z.Feed.resolved(), z.Previews.resolved()
 	c.Ban = z.Ban.resolved()
 	c.MaxEvents, c.Window, c.Algorithm, c.Burst, c.MinInterval, c.InFlight = nil, 0, "", 0, 0, 0
 	setDefault(&c.Cost, "1")

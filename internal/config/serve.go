@@ -15,6 +15,7 @@ func (m *Meter) Serve(d *Reading, w http.ResponseWriter, r *http.Request, next c
 		return leases.Serve(w, r, next)
 	}
 	seen, reader, out := watch(d, w)
+	next = d.stale(next)
 	panicked, err := true, error(nil)
 	defer func() {
 		m.follow(d, r, seen.response(err, panicked), reader, err == nil && !panicked)

@@ -11,7 +11,8 @@ type Zone struct {
 	MatcherSets caddyhttp.RawMatcherSets `json:"match,omitempty" caddy:"namespace=http.matchers"`
 	// Key is whose budget a request spends: one or several parts with
 	// placeholders, kept apart. A string stands for one part. Default: one budget
-	// for all; in a zone for feeds each client's own.
+	// for all; in a zone for feeds each client's own, in one for previews that of
+	// the family of programs.
 	Key Parts `json:"key,omitempty"`
 	// Limits of which every one must hold.
 	Limits []Rate `json:"limits,omitempty"`
@@ -34,6 +35,8 @@ type Zone struct {
 	Settle *Settle `json:"settle,omitempty"`
 	// Feed makes the zone one for readers of feeds.
 	Feed *Feed `json:"feed,omitempty"`
+	// Previews makes the zone one for the programs that show previews of links.
+	Previews *Previews `json:"previews,omitempty"`
 	// CountRejected makes refused requests count too, and refuses a client that
 	// keeps hammering for at most this long. Default: 0, refusals are not counted.
 	CountRejected caddy.Duration `json:"count_rejected,omitempty"`

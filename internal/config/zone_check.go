@@ -44,6 +44,7 @@ func (z *Zone) check(r report, app *App) {
 		z.Settle.check(r.in("settle"))
 	}
 	z.Feed.check(r.in("feed"), z)
+	z.Previews.check(r.in("previews"), z)
 	checkPrefixes(r, z.IPv4Prefix, z.IPv6Prefix)
 	z.checkExempt(r)
 	z.checkModes(r, app)

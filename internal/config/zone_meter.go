@@ -23,9 +23,11 @@ type zoneMeter struct {
 	key      *compiledKey
 	cost     compiledCost
 	limits   []limiter.Limit
-	prices   *prices    // nil if what a request costs at entry stands
-	ban      *banMeter  // nil if the zone bans nobody
-	feed     *feedMeter // nil if the zone is not one for feeds
+	prices   *prices       // nil if what a request costs at entry stands
+	ban      *banMeter     // nil if the zone bans nobody
+	feed     *feedMeter    // nil if the zone is not one for feeds
+	previews *previewMeter // nil if it is not one for previews
+	common   bool          // whether its limits are on all clients together
 	shadow   bool
 	deferred bool // whether it counts after the response
 
@@ -46,6 +48,7 @@ func (z *Zone) build(ctx caddy.Context, name string, app *App, shadow bool) (*zo
 		shadow:   shadow || z.DryRun,
 		deferred: z.CountAfter > 0,
 	}
+	m.common = m.key.common() && z.Feed == nil && z.Previews == nil
 	limits := z.limits(name)
 	number(limits)
 	for _, l := range limits {

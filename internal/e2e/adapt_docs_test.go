@@ -21,6 +21,7 @@ var blocks = []struct{ name, open, close string }{
 	{"feed", ":80 {\nrate_limit {\nzone api {\nfeed {\n", "}\n}\n}\n}\n"},
 	{"aggregators", ":80 {\nrate_limit {\nzone api {\nfeed {\naggregators {\n", "}\n}\n}\n}\n}\n"},
 	{"aggregator", ":80 {\nrate_limit {\nzone api {\nfeed {\naggregators {\naggregator x {\n", "}\n}\n}\n}\n}\n}\n"},
+	{"previews", ":80 {\nrate_limit {\nzone api {\npreviews {\n", "}\n}\n}\n}\n"},
 	{"settle", ":80 {\nrate_limit {\nzone api {\nsettle {\n", "}\n}\n}\n}\n"},
 	{"ban", ":80 {\nrate_limit {\nzone api {\nban {\n", "}\n}\n}\n}\n"},
 	{"people", ":80 {\nrate_limit {\nzone api {\nban {\npeople {\n", "}\n}\n}\n}\n}\n"},

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	caddyserver "github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/weirhq/caddy-weir/internal/config"
@@ -49,7 +47,7 @@ func newBlog(t *testing.T, lines string) *blog {
 	installClock()
 	blogClock.Store(b.now.UnixNano())
 	t.Cleanup(func() { blogClock.Store(0) })
-	text, err := adapt(fmt.Sprintf(`{
+	b.server = loadSite(t, fmt.Sprintf(`{
 	weir {
 		headers off
 	}
@@ -66,36 +64,6 @@ http:// {
 	file_server
 }
 `, b.root, strings.ReplaceAll(lines, "\n", "\n\t\t\t")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var conf map[string]any
-	if err := json.Unmarshal([]byte(text), &conf); err != nil {
-		t.Fatal(err)
-	}
-	conf["admin"] = map[string]any{"disabled": true, "config": map[string]any{"persist": false}}
-	conf["logging"] = map[string]any{"logs": map[string]any{"default": map[string]any{"level": "ERROR"}}}
-	servers := conf["apps"].(map[string]any)["http"].(map[string]any)["servers"].(map[string]any)
-	site := servers["srv0"].(map[string]any)
-	delete(site, "listen")
-	site["automatic_https"] = map[string]any{"disable": true}
-	data, err := json.Marshal(conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := caddyserver.Load(data, true); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := caddyserver.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	app, err := caddyserver.ActiveContext().App("http")
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.server = app.(*caddyhttp.App).Servers["srv0"]
 	b.publish("/feed.xml", "")
 	return b
 }

@@ -126,3 +126,11 @@ func bare(opaque string) string {
 	}
 	return opaque
 }
+
+// SameTag reports whether two entity tags are those of one version: without W/ and what encoders
+// append.
+func SameTag(a, b string) bool {
+	first, ok := opaqueOf(a)
+	second, found := opaqueOf(b)
+	return ok && found && first == second
+}

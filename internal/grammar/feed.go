@@ -19,6 +19,7 @@ func feed(f *config.Feed) directive.Table {
 		})),
 		directive.Args("over", overUsage, 1, 2, func(args []string) error { return readOver(f, args) }),
 		directive.Flag("strict", &f.Strict),
+		directive.Args("stale", staleUsage, 1, 3, func(args []string) error { return readStale(f, args) }),
 		directive.Duration("max_age", &f.MaxAge),
 		directive.Duration("max_wait", &f.MaxWait),
 		directive.Flag("ignore_hints", &f.IgnoreHints),
@@ -58,6 +59,21 @@ func feedRate(name string, into *config.FeedRate) directive.Option {
 		}
 		return fmt.Errorf("%q does not fit, write %q", args[1], name+" "+usage)
 	})
+}
+
+const staleUsage = "<duration> [memory <size>]"
+
+// readStale reads for how long copies take the place of errors, and how much they may take.
+func readStale(f *config.Feed, args []string) error {
+	switch {
+	case len(args) == 3 && args[1] == "memory":
+		if err := directive.Bytes(args[2], &f.StaleMemory); err != nil {
+			return fmt.Errorf("memory: %w", err)
+		}
+	case len(args) > 1:
+		return fmt.Errorf("%q does not fit, write %q", args[1], "stale "+staleUsage)
+	}
+	return directive.Span(args[0], &f.Stale)
 }
 
 const overUsage = "refuse|not_modified|announce <duration>|explain [<refusals>]"

@@ -51,6 +51,10 @@ func zone(h httpcaddyfile.Helper, z *config.Zone) directive.Table {
 			z.Feed = new(config.Feed)
 			return b.Read(feed(z.Feed))
 		}),
+		directive.Nested("previews", "", 0, previews(new(config.Previews)), func(b *directive.Body) error {
+			z.Previews = new(config.Previews)
+			return b.Read(previews(z.Previews))
+		}),
 		directive.Args("count_rejected", "[<ceiling>]", 0, 1, func(args []string) error {
 			if len(args) == 0 {
 				z.CountRejected = usualCeiling
