@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/limiter"
 )
@@ -18,9 +21,19 @@ func TestBanWhileListIsAway(t *testing.T) {
 	clock, list := newTestClock(), new(memoryList)
 	one := banning(t, list, clock.read, login(``))
 	two := banning(t, list, clock.read, login(``))
+	core, logs := observer.New(zap.InfoLevel)
+	one.shared.bans.logger = zap.New(core)
+	wantLines := func(alone, again int) {
+		t.Helper()
+		if a, b := logs.FilterMessageSnippet("cannot be put on the shared list").Len(), logs.FilterMessageSnippet("can be put on the shared list again").Len(); a != alone || b != again {
+			t.Errorf("%d and %d lines, want %d and %d", a, b, alone, again)
+		}
+	}
 	list.fail(limiter.ErrUnavailable)
 	one.sends("203.0.113.1", 401, 401, 401, 401)
 	one.round()
+	one.round()
+	wantLines(1, 0)
 	one.sends("203.0.113.1", 200, 429)
 	two.round()
 	two.sends("203.0.113.1", 200, 200)
@@ -28,6 +41,7 @@ func TestBanWhileListIsAway(t *testing.T) {
 	clock.move(4 * time.Minute)
 	list.fail(nil)
 	one.round()
+	wantLines(1, 1)
 	two.round()
 	two.sends("203.0.113.1", 200, 429)
 	clock.move(6 * time.Minute)
