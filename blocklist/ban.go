@@ -3,6 +3,7 @@ package blocklist
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -64,7 +65,8 @@ type Evidence struct {
 	Hits int64
 	// At is when the last of them came.
 	At time.Time
-	// Client is the address in clear; only if the site logs keys.
+	// Client is the address in clear: what an operator named, or, of a zone's ban, the last client's,
+	// only if the site logs keys.
 	Client string
 }
 
@@ -77,6 +79,16 @@ type BanID struct {
 
 // ID returns what tells the ban from all others.
 func (b *Ban) ID() BanID { return BanID{b.Scope, b.Origin, b.Key} }
+
+// network returns the network that the key stands for; false if that is not known in clear.
+func (b *Ban) network() (netip.Prefix, bool) {
+	client, err := ParsePrefix(b.Evidence.Client)
+	if err != nil || b.Bits == 0 || client.Bits() < b.Bits {
+		return netip.Prefix{}, false
+	}
+	network, err := client.Addr().Prefix(b.Bits)
+	return network, err == nil
+}
 
 // Over reports whether the ban has ended.
 func (b *Ban) Over(now time.Time) bool { return !now.Before(b.Until) }

@@ -1,6 +1,7 @@
 package blocklist
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -10,7 +11,7 @@ import (
 // A Danger is a rule or a ban of a change that could lock its maker out, or everybody. Whoever
 // applies such a change has to insist on it.
 type Danger struct {
-	// Rule is the rule's name, or the key of a ban.
+	// Rule is the rule's name; of a ban it is the address in clear, if that is known, else the key.
 	Rule string
 	// Why it is dangerous, such as "holds your own address 192.0.2.1".
 	Why string
@@ -124,6 +125,9 @@ func (g *Guard) checkRule(r *Rule, caller netip.Addr) []Danger {
 	for _, p := range c.ranges {
 		for _, protected := range g.Protected {
 			if p.Overlaps(protected) {
+				if p == protected {
+					return danger("%s is protected", p)
+				}
 				return danger("%s holds protected addresses, of %s", p, protected)
 			}
 		}
@@ -138,21 +142,35 @@ func broad(p netip.Prefix) bool {
 }
 
 func (g *Guard) checkBan(b *Ban, caller netip.Addr) []Danger {
-	if g.Name == nil || b.Bits == 0 {
+	if b.Bits == 0 {
 		return nil
 	}
+	danger := func(format string, args ...any) []Danger {
+		return []Danger{{cmp.Or(b.Evidence.Client, b.Key), fmt.Sprintf(format, args...)}}
+	}
+	network, named := b.network()
 	is := func(a netip.Addr) bool {
-		network, err := a.Prefix(b.Bits)
-		return err == nil && g.Name(network) == b.Key
+		if named {
+			return network.Contains(a)
+		}
+		tried, err := a.Prefix(b.Bits)
+		return err == nil && g.Name != nil && g.Name(tried) == b.Key
 	}
 	if caller = Plain(caller); caller.IsValid() && is(caller) {
-		return []Danger{{b.Key, fmt.Sprintf("is your own address %s", caller)}}
+		if named && !network.IsSingleIP() {
+			return danger("holds your own address %s", caller)
+		}
+		return danger("is your own address %s", caller)
+	}
+	// Of a hash the family is not known: what is short for IPv4 is so for IPv6 as well.
+	if named && broad(network) || b.Bits < 8 {
+		return danger("is a large part of all addresses")
 	}
 	for _, p := range g.Protected {
 		// Of a range only its networks of the key's length can be tried, and only the first of them
 		// is: this is for loopback and for single machines.
-		if p.Bits() >= b.Bits && is(p.Addr()) {
-			return []Danger{{b.Key, fmt.Sprintf("is the network of protected addresses, %s", p)}}
+		if named && network.Overlaps(p) || p.Bits() >= b.Bits && is(p.Addr()) {
+			return danger("is the network of protected addresses, %s", p)
 		}
 	}
 	return nil
