@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -115,7 +116,7 @@ var ruleSettings = []struct{ flag, word, usage string }{
 func ruleFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.String("name", "", "`name` of the rule; default: user and time")
+	f.String("name", "", "`name` of the rule; default: user, time and six letters")
 	for _, w := range ruleWords {
 		f.StringArray(w.flag, nil, w.usage)
 	}
@@ -169,10 +170,16 @@ func readRules(cmd *cobra.Command, args []string) (admin.Add, error) {
 		return what, errors.New("a rule needs a field, such as --path '/wp-*' or user_agent='*scrapy*'")
 	}
 	if name == "" {
-		name = whoami() + "-" + time.Now().UTC().Format("20060102-150405")
+		name = freshName(time.Now())
 	}
 	what.Lines = []string{strconv.Quote(name) + " " + strings.Join(pairs, " ")}
 	return what, nil
+}
+
+// freshName names a rule that nobody named. Of one name there is one rule, so a loop that adds many in a
+// second must not meet one twice.
+func freshName(now time.Time) string {
+	return whoami() + "-" + now.UTC().Format("20060102-150405") + "-" + strings.ToLower(rand.Text()[:6])
 }
 
 // flagPairs returns what the flags say, as pairs of the text form.

@@ -63,6 +63,21 @@ func TestRuleOfACommandLine(t *testing.T) {
 	}
 }
 
+func TestFreshNames(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 8 {
+		seen[freshName(noon)] = true
+	}
+	if len(seen) != 8 {
+		t.Errorf("eight rules of one second are called %v", seen)
+	}
+	for name := range seen {
+		if r, err := blocklist.ParseRule(name + " path=/a"); err != nil || r.Name != name {
+			t.Errorf("%q is no name: %v", name, err)
+		}
+	}
+}
+
 // sameFields reports whether two rules are one but for the order of their fields.
 func sameFields(a, b blocklist.Rule) bool {
 	words := func(r blocklist.Rule) []string {
