@@ -77,11 +77,24 @@ func appendValue(b []byte, value, special string) []byte {
 
 // ParseRule reads the text form of a rule and checks the rule, as [Rule.CheckLoose] does. Any
 // valid rule that was written by [Rule.String] is read as it was, its times in UTC.
-func ParseRule(line string) (Rule, error) {
+func ParseRule(line string) (Rule, error) { return ParseRuleEnding(line, parseTime) }
+
+// ParseRuleEnding is ParseRule for what people write: end reads the word expires, which may then count
+// from now.
+func ParseRuleEnding(line string, end func(text string) (time.Time, error)) (Rule, error) {
 	var r Rule
 	given := make(map[string]bool)
 	var err error
-	r.Name, err = parsePairs(line, func(word, value string) error { return r.set(word, value, given) })
+	r.Name, err = parsePairs(line, func(word, value string) error {
+		if word == "expires" {
+			at, err := end(value)
+			if err != nil {
+				return err
+			}
+			value = formatTime(at)
+		}
+		return r.set(word, value, given)
+	})
 	switch {
 	case err != nil && r.Name == "":
 		return Rule{}, err
@@ -95,8 +108,13 @@ func ParseRule(line string) (Rule, error) {
 // beyond the name begins with the word that it is about.
 func parsePairs(line string, set func(word, value string) error) (name string, err error) {
 	rest := strings.TrimLeft(line, " \t")
+	quoted := strings.HasPrefix(rest, `"`)
 	if name, rest, err = cutValue(rest); err != nil {
 		return "", fmt.Errorf("name: %w", err)
+	}
+	if !quoted && strings.Contains(name, "=") {
+		// A pair, most likely, and without it the others would match more than was meant.
+		return "", fmt.Errorf("name: must come first, got %q (a name with an = stands in quotes)", name)
 	}
 	for rest = strings.TrimLeft(rest, " \t"); rest != ""; rest = strings.TrimLeft(rest, " \t") {
 		word, tail, found := strings.Cut(rest, "=")

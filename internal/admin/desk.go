@@ -105,7 +105,10 @@ func (d Desk) rules(a *Add) ([]blocklist.Rule, error) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		r, err := blocklist.ParseRule(line)
+		if _, err := blocklist.ParsePrefix(line); err == nil {
+			line += " client_ip=" + line // an address alone is a rule of its own
+		}
+		r, err := blocklist.ParseRuleEnding(line, func(text string) (time.Time, error) { return end(text, now) })
 		if err != nil && len(a.Lines) > 1 {
 			err = fmt.Errorf("line %d: %w", i+1, err)
 		}
@@ -116,6 +119,9 @@ func (d Desk) rules(a *Add) ([]blocklist.Rule, error) {
 		problems = append(problems, errors.New("rules: there is none"))
 	}
 	for i := range rules {
+		if err == nil && r.Expired(now) {
+			err = fmt.Errorf("expires: must be in the future, got %s", a.Rules[i].Expires)
+		}
 		if rules[i].Expires.IsZero() {
 			rules[i].Expires = ends
 		}
@@ -123,10 +129,13 @@ func (d Desk) rules(a *Add) ([]blocklist.Rule, error) {
 	return rules, blocklist.Refuse(errors.Join(problems...))
 }
 
-// end reads the end of a rule or a ban: a time, or a duration from now; zero if there is none.
+// end reads the end of a rule or a ban, which has to come; zero if there is none.
 func end(text string, now time.Time) (time.Time, error) {
-	r, err := (&config.Rule{Expires: text}).Rule(now)
-	return r.Expires, err
+	at, err := config.ParseEnd(text, now)
+	if err == nil && !at.IsZero() && !now.Before(at) {
+		err = fmt.Errorf("must be in the future, got %s", text)
+	}
+	return at, err
 }
 
 // Remove takes out rules.

@@ -85,7 +85,7 @@ func lintHost(r report, pattern string) {
 func (b *Block) lintExpiry(r report, now time.Time) {
 	for i := range b.Rules {
 		rule := &b.Rules[i]
-		at, err := parseExpires(rule.Expires, now)
+		at, err := ParseEnd(rule.Expires, now)
 		if err == nil && !at.IsZero() && !now.Before(at) {
 			r.in("rule %q", rule.Name).in("expires").warn("the rule has expired and has no effect")
 		}

@@ -99,7 +99,7 @@ func (u *Rule) words(rule *blocklist.Rule, now time.Time) error {
 		return err
 	})
 	read("expires", u.Expires, func() (err error) {
-		rule.Expires, err = parseExpires(u.Expires, now)
+		rule.Expires, err = ParseEnd(u.Expires, now)
 		return err
 	})
 	return errors.Join(problems...)
@@ -153,8 +153,8 @@ func RuleOf(r *blocklist.Rule) Rule {
 // noEnd is the end of a rule that has none, where another is usual.
 const noEnd = "never"
 
-// parseExpires reads the end of a rule: a time, a duration from now, or never.
-func parseExpires(text string, now time.Time) (time.Time, error) {
+// ParseEnd reads the end of a rule or a ban: a time, a duration from now, or never; zero if there is none.
+func ParseEnd(text string, now time.Time) (time.Time, error) {
 	switch text {
 	case "":
 		return time.Time{}, nil

@@ -92,7 +92,7 @@ func (p *People) allowance(now time.Time) (*people.Allowance, error) {
 		if o.Factor < 1 || o.Factor > maxOverride {
 			return nil, fmt.Errorf("overrides[%d]: factor: must be between 1 and %d, got %d", i, maxOverride, o.Factor)
 		}
-		expires, err := parseExpires(o.Expires, now)
+		expires, err := ParseEnd(o.Expires, now)
 		if err != nil {
 			return nil, fmt.Errorf("overrides[%d]: expires: %w", i, err)
 		}
