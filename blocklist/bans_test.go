@@ -139,7 +139,7 @@ func TestBanText(t *testing.T) {
 		"k origin=o until=2026-12-24T18:00:00Z bits=129":     "bits: must be from 0 to 128, got 129",
 		"k origin=o until=2026-12-24T18:00:00Z hits=many":    `hits: must be a whole number, got "many"`,
 		"k origin=o until=2026-12-24T18:00:00Z shape=round":  "shape: is no word of a ban",
-		"k origin=o until=2026-12-24T18:00:00Z scope=planet": "scope: must be all, site or zone",
+		"k origin=o until=2026-12-24T18:00:00Z scope=planet": "scope: must be all, site:NAME or zone:NAME",
 	} {
 		if _, err := ParseBan(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", line, err, want)

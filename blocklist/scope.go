@@ -45,8 +45,11 @@ func (s Scope) String() string {
 func ParseScope(text string) (Scope, error) {
 	word, name, named := strings.Cut(text, ":")
 	kind, err := parseWord(scopes[:], word)
-	if err != nil {
-		return Scope{}, err
+	switch {
+	case err != nil && strings.Contains(word, ".") && !named:
+		return Scope{}, fmt.Errorf("must be all, site:NAME or zone:NAME, got %q: did you mean %q?", text, "site:"+text)
+	case err != nil, kind != int(ScopeAll) && !named:
+		return Scope{}, fmt.Errorf("must be all, site:NAME or zone:NAME, got %q", text)
 	}
 	s := Scope{ScopeKind(kind), name}
 	if named && name == "" {

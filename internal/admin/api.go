@@ -78,12 +78,14 @@ type Import struct {
 // BanKey keeps a client out for a while.
 type BanKey struct {
 	Order
-	// Client is an address or a network; or Key is what a zone counts by, in clear.
+	// Client is an address or a network; or Key is what a zone counts by, in clear. An IPv6 address
+	// alone stands for its network as long as ip_prefix says, 64 by default; from a zone a client is banned
+	// by the network that the zone counts by.
 	Client string `json:"client,omitempty"`
 	Key    string `json:"key,omitempty"`
 	// Scope is all, site:NAME or zone:NAME. Default: all.
 	Scope string `json:"scope,omitempty"`
-	// Until is the end: a duration or a time as in RFC 3339. Default: 24h.
+	// Until is the end: a duration, a time as in RFC 3339, or never. Default: 24h.
 	Until string `json:"until,omitempty"`
 	// Note is for people.
 	Note string `json:"note,omitempty"`
@@ -116,12 +118,17 @@ type Done struct {
 	// Banned and Lifted count bans.
 	Banned int `json:"banned,omitempty"`
 	Lifted int `json:"lifted,omitempty"`
-	// Mode is the list's new mode.
-	Mode string `json:"mode,omitempty"`
+	// Rebanned is how many of the banned took the place of a ban by the same maker that was in force.
+	Rebanned int `json:"rebanned,omitempty"`
+	// Whom is the network, or the key, that was banned: a network may be wider than what was asked for.
+	Whom string `json:"whom,omitempty"`
+	// Mode is the list's new mode, and RuleMode that of the rules that were named.
+	Mode     string `json:"mode,omitempty"`
+	RuleMode string `json:"rule_mode,omitempty"`
 	// Insisted tells what was dangerous and was done all the same.
 	Insisted []Danger `json:"insisted,omitempty"`
-	// Warning says why what was put does nothing yet.
-	Warning string `json:"warning,omitempty"`
+	// Warnings say why what was done may not do what was meant.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Danger is a rule, or a ban by its key, that could lock somebody out.
@@ -175,7 +182,7 @@ type Ban struct {
 	ID string `json:"id"`
 	// Key is what the client is called: a keyed hash unless keys are kept in clear.
 	Key string `json:"key"`
-	// Client is the address, if the site logs keys.
+	// Client is the network that an operator banned; of a zone's ban the address, if the site logs keys.
 	Client string `json:"client,omitempty"`
 	// Scope is all, site:NAME or zone:NAME.
 	Scope string `json:"scope"`

@@ -36,6 +36,11 @@ type Board interface {
 	// Applied reports whether anything here applies the list to what passes it; true where
 	// that is not known.
 	Applied() bool
+	// Network returns the network that stands for a client of whom only the address is given.
+	Network(client netip.Addr) netip.Prefix
+	// Zone returns a zone of rate_limit; known is false where no zones are known. The error says that
+	// there is none of that name.
+	Zone(name string) (zone config.KnownZone, known bool, err error)
 	// Now is the board's idea of the time.
 	Now() time.Time
 }
@@ -254,7 +259,7 @@ func (d Desk) apply(ctx context.Context, o *Order, c blocklist.Change) (Done, er
 	done := d.tell(&c, before)
 	done.Version = version
 	if !d.Applied() && bites(&c) {
-		done.Warning = notApplied
+		done.Warnings = append(done.Warnings, notApplied)
 	}
 	for _, danger := range dangers {
 		done.Insisted = append(done.Insisted, Danger(danger))
@@ -321,7 +326,18 @@ func (d Desk) Test(ctx context.Context, a config.Ask) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
-	return verdictOf(mode, steps, r.Source), nil
+	zones, doubt, err := d.zoneBans(ctx, &r)
+	if err != nil {
+		return Verdict{}, err
+	}
+	v := verdictOf(mode, withZones(steps, zones), r.Source)
+	if doubt != "" && v.Outcome == Pass {
+		v.Warnings = append(v.Warnings, doubt)
+	}
+	if v.Outcome != Pass && v.By != "config" && v.By != zonesStep && !d.Applied() {
+		v.Warnings = append(v.Warnings, notApplied)
+	}
+	return v, nil
 }
 
 // History returns the last changes.

@@ -14,15 +14,13 @@ import (
 func (d Desk) Ban(ctx context.Context, b BanKey) (Done, error) {
 	now := d.Now()
 	ban := blocklist.Ban{Since: now, Origin: b.By, Note: b.Note}
-	text, bits, err := subject(b.Client, b.Key)
-	if err != nil {
-		return Done{}, blocklist.Refuse(err)
-	}
+	var err error
 	if ban.Scope, err = scope(b.Scope); err != nil {
 		return Done{}, blocklist.Refuse(err)
 	}
-	if bits == 0 && ban.Scope.Kind != blocklist.ScopeZone {
-		return Done{}, blocklist.Refuse(errors.New("key: belongs to a zone, name it by the scope zone:NAME; for a site or for all, ban a client"))
+	who, err := d.whom(&b, ban.Scope)
+	if err != nil {
+		return Done{}, blocklist.Refuse(err)
 	}
 	if ban.Until, err = end(b.Until, now); err != nil {
 		return Done{}, blocklist.Refuse(fmt.Errorf("until: %w", err))
@@ -30,11 +28,19 @@ func (d Desk) Ban(ctx context.Context, b BanKey) (Done, error) {
 	if ban.Until.IsZero() {
 		ban.Until = now.Add(blocklist.DefaultLife)
 	}
-	ban.Bits = bits
-	if ban.Key, err = d.Name(ctx, text); err != nil {
+	ban.Bits, ban.Evidence.Client = who.bits, who.client
+	if ban.Key, err = d.Name(ctx, who.text); err != nil {
 		return Done{}, err
 	}
-	return d.apply(ctx, &b.Order, blocklist.Change{Ban: []blocklist.Ban{ban}})
+	done, err := d.apply(ctx, &b.Order, blocklist.Change{Ban: []blocklist.Ban{ban}})
+	if err != nil {
+		return Done{}, err
+	}
+	done.Whom = who.text
+	if who.warning != "" {
+		done.Warnings = append(done.Warnings, who.warning)
+	}
+	return done, nil
 }
 
 // Lift ends bans.

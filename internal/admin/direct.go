@@ -65,6 +65,12 @@ func (d Direct) Describe(ctx context.Context, l *List) {
 // Applied implements [Board]: which servers there are is not known here.
 func (Direct) Applied() bool { return true }
 
+// Network implements [Board]: which length a configuration gives them is not known here.
+func (Direct) Network(client netip.Addr) netip.Prefix { return usualNetwork(client) }
+
+// Zone implements [Board]: zones are those of servers.
+func (Direct) Zone(string) (config.KnownZone, bool, error) { return config.KnownZone{}, false, nil }
+
 // Now implements [Board].
 func (Direct) Now() time.Time { return config.Now() }
 

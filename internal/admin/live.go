@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -48,6 +49,29 @@ func (b live) Explain(_ context.Context, r *blocklist.Request) (blocklist.Mode, 
 func (live) Sample() ([]observe.Seen, bool) { return observe.Recents.All(), true }
 
 func (b live) Applied() bool { return b.shared.Applied() }
+
+func (b live) Network(client netip.Addr) netip.Prefix { return b.shared.Network(client) }
+
+func (b live) Zone(name string) (config.KnownZone, bool, error) {
+	zone, known := b.shared.Zone(name)
+	if !known {
+		return zone, true, noZone(name, b.shared.ZoneNames())
+	}
+	return zone, true, nil
+}
+
+// noZone says that there is no zone of a name, and which there are.
+func noZone(name string, known []string) error {
+	if len(known) == 0 {
+		return fmt.Errorf("no zone %q: this Caddy has none", name)
+	}
+	const most = 20
+	more := ""
+	if len(known) > most {
+		known, more = known[:most], ", …"
+	}
+	return fmt.Errorf("no zone %q (known here: %s%s)", name, strings.Join(known, ", "), more)
+}
 
 func (live) Now() time.Time { return config.Now() }
 

@@ -10,8 +10,8 @@ import (
 type Verdict struct {
 	// Outcome is pass, refuse or mark.
 	Outcome string `json:"outcome"`
-	// By is the step that decided: mode, allow, config, protected, bans, addresses, agents, rules or
-	// marks; empty if nothing has anything against the request.
+	// By is the step that decided: mode, allow, config, protected, bans, addresses, agents, rules, zones
+	// or marks; empty if nothing has anything against the request.
 	By string `json:"by,omitempty"`
 	// Rule is the name of the rule that decided, and Ban the ID of the ban.
 	Rule string `json:"rule,omitempty"`
@@ -24,6 +24,8 @@ type Verdict struct {
 	Ends *time.Time `json:"ends,omitempty"`
 	// DryRun names what would have decided, were it not in dry run.
 	DryRun []string `json:"dry_run,omitempty"`
+	// Warnings say why it may be otherwise.
+	Warnings []string `json:"warnings,omitempty"`
 	// Steps are all that was looked at, in order.
 	Steps []Step `json:"steps"`
 }

@@ -22,8 +22,9 @@ what was looked at on the way. What is not said is absent: a rule that looks at 
 does not match.
 
 Asked of a running Caddy, the rules of its Caddyfile count too, as if the request
-reached every block handler; of a job only those with its source. Straight on the
-list (--direct, --redis, --file) nothing but the list counts.
+reached every block handler; of a job only those with its source. So do bans from
+the zones of rate_limit whose requests it is one of, but no limits. Straight on
+the list (--direct, --redis, --file) nothing but the list counts.
 
 Exit codes: 0 it would pass; 1 it would be refused; 2 it could not be asked, or
 the command line is wrong.`,
@@ -57,6 +58,7 @@ the command line is wrong.`,
 				err = writeJSON(cmd, v)
 			} else {
 				err = writeVerdict(cmd.OutOrStdout(), &v, time.Now())
+				writeWarnings(cmd, v.Warnings)
 			}
 			if err == nil && v.Outcome == admin.Refuse {
 				return codeError(no)

@@ -21,11 +21,16 @@ func writeDone(cmd *cobra.Command, made *admin.Done) error {
 		fmt.Fprintf(w, "forced: %s: %s\n", shown(d.Rule), shown(d.Why))
 	}
 	fmt.Fprintf(w, "version %d: %s\n", made.Version, what(made, time.Now()))
-	if made.Warning != "" {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", made.Warning)
-	}
+	writeWarnings(cmd, made.Warnings)
 	_, err := fmt.Fprintf(w, "to take it back: caddy weir block undo %d\n", made.Version)
 	return err
+}
+
+// writeWarnings says what may not be as it was meant.
+func writeWarnings(cmd *cobra.Command, warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", whole(w))
+	}
 }
 
 // what says in one line what a change did.
@@ -47,7 +52,10 @@ func what(made *admin.Done, now time.Time) string {
 	rules("added", made.Put)
 	rules("replaced", made.Replaced)
 	rules("removed", made.Removed)
-	if made.Banned > 0 {
+	switch {
+	case made.Whom != "":
+		parts = append(parts, "banned "+shown(made.Whom))
+	case made.Banned > 0:
 		parts = append(parts, "banned "+number(int64(made.Banned)))
 	}
 	if made.Lifted > 0 {

@@ -62,6 +62,7 @@ type Shared struct {
 
 	// What has been loaded so far.
 	zones  registry
+	known  knownZones
 	placed map[*caddyhttp.Server]int // how many handlers each server has
 	lists  map[routeList]*sequence   // and which each list of routes has
 }
