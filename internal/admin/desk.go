@@ -69,7 +69,22 @@ func (d Desk) Add(ctx context.Context, a Add) (Done, error) {
 			return Done{}, fmt.Errorf("%w: %w", err, ErrDanger)
 		}
 	}
-	return d.apply(ctx, &a.Order, blocklist.Change{Put: rules})
+	return d.linted(ctx, &a.Order, blocklist.Change{Put: rules})
+}
+
+// linted makes a change, with a warning of what is allowed in its rules and seldom meant.
+func (d Desk) linted(ctx context.Context, o *Order, c blocklist.Change) (Done, error) {
+	done, err := d.apply(ctx, o, c)
+	if err != nil {
+		return done, err
+	}
+	found := config.LintRules(c.Put)
+	const most = 20
+	if n := len(found); n > most {
+		found = append(found[:most:most], fmt.Sprintf("and %d more such warnings", n-most))
+	}
+	done.Warnings = append(done.Warnings, found...)
+	return done, nil
 }
 
 // Preview says what rules would have hit.
@@ -203,7 +218,7 @@ func (d Desk) Import(ctx context.Context, im Import) (Done, error) {
 		}
 		replace(&c, content)
 	}
-	return d.apply(ctx, &im.Order, c)
+	return d.linted(ctx, &im.Order, c)
 }
 
 // replace has a change take out the rules that it does not put. Bans stay: zones go on making

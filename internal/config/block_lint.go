@@ -54,6 +54,21 @@ func (b *Block) lint(r report) {
 	}
 }
 
+// LintRules says of rules that are made at run time what is allowed, and seldom meant, as it is said of
+// those of a configuration.
+func LintRules(rules []blocklist.Rule) (warnings []string) {
+	var b Block
+	for i := range rules {
+		b.Rules = append(b.Rules, RuleOf(&rules[i]))
+	}
+	r := newReport()
+	b.lint(r)
+	for _, w := range r.warnings {
+		warnings = append(warnings, w.path+": "+w.message)
+	}
+	return warnings
+}
+
 var (
 	escaped = regexp.MustCompile("%[0-9A-Fa-f]{2}")
 	port    = regexp.MustCompile(`^[^:]*:[0-9]+$`)
