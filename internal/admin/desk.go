@@ -116,6 +116,9 @@ func (d Desk) rules(a *Add) ([]blocklist.Rule, error) {
 	var problems []error
 	for i := range a.Rules {
 		r, err := a.Rules[i].Rule(now)
+		if err == nil && r.Expired(now) {
+			err = fmt.Errorf("expires: must be in the future, got %s", a.Rules[i].Expires)
+		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("rule %q: %w", a.Rules[i].Name, err))
 		}
@@ -139,9 +142,6 @@ func (d Desk) rules(a *Add) ([]blocklist.Rule, error) {
 		problems = append(problems, errors.New("rules: there is none"))
 	}
 	for i := range rules {
-		if err == nil && r.Expired(now) {
-			err = fmt.Errorf("expires: must be in the future, got %s", a.Rules[i].Expires)
-		}
 		if rules[i].Expires.IsZero() {
 			rules[i].Expires = ends
 		}
@@ -194,7 +194,9 @@ func (d Desk) SetMode(ctx context.Context, m SetMode) (Done, error) {
 	if err := errors.Join(problems...); err != nil {
 		return Done{}, blocklist.Refuse(err)
 	}
-	return d.apply(ctx, &m.Order, c)
+	done, err := d.apply(ctx, &m.Order, c)
+	done.RuleMode = mode.String()
+	return done, err
 }
 
 // Undo takes back what a change did.
@@ -302,6 +304,7 @@ func dangerous(dangers []blocklist.Danger) error {
 // tell says what a change did, as far as the change itself tells.
 func (d Desk) tell(c *blocklist.Change, before blocklist.Content) Done {
 	done := Done{Removed: c.Remove, Banned: len(c.Ban), Lifted: len(c.Lift)}
+	shortened := 0
 	was := make(map[string]bool, len(before.Rules))
 	for _, r := range before.Rules {
 		was[r.Name] = true
@@ -323,7 +326,17 @@ func (d Desk) tell(c *blocklist.Change, before blocklist.Content) Done {
 		ends(c.Put[i].Expires)
 	}
 	for i := range c.Ban {
-		ends(c.Ban[i].Until)
+		b := &c.Ban[i]
+		ends(b.Until)
+		if old := before.Bans.Get(b.ID()); old != nil && !old.Over(d.Now()) {
+			done.Rebanned++
+			if b.Until.Before(old.Until) {
+				shortened++
+			}
+		}
+	}
+	if shortened > 0 {
+		done.Warnings = append(done.Warnings, fmt.Sprintf("%d of the bans that were there would have ended later", shortened))
 	}
 	if c.Mode != nil {
 		done.Mode = c.Mode.String()

@@ -164,6 +164,8 @@ func TestWhatAChangeDid(t *testing.T) {
 		{admin.Done{Put: []string{"a", "b"}, Replaced: []string{"c"}, Ends: at(time.Minute)}, `added "a", "b", replaced "c", the first ends in 1m`},
 		{admin.Done{Removed: []string{"a", "b", "c", "d"}, Mode: "off"}, "removed 4 rules, mode off"},
 		{admin.Done{Banned: 1, Ends: at(time.Hour)}, "banned 1, ends in 1h"},
+		{admin.Done{Banned: 1, Whom: "2001:db8::/64", Rebanned: 1, Ends: at(time.Hour)}, "banned 2001:db8::/64, in place of 1 ban, ends in 1h"},
+		{admin.Done{Replaced: []string{"a"}, RuleMode: "dry_run"}, `mode dry_run of "a"`},
 		{admin.Done{Lifted: 2}, "lifted 2 bans"},
 	} {
 		if got := what(&c.made, noon); got != c.want {

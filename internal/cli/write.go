@@ -50,13 +50,20 @@ func what(made *admin.Done, now time.Time) string {
 		}
 	}
 	rules("added", made.Put)
-	rules("replaced", made.Replaced)
+	if made.RuleMode != "" {
+		rules("mode "+made.RuleMode+" of", made.Replaced)
+	} else {
+		rules("replaced", made.Replaced)
+	}
 	rules("removed", made.Removed)
 	switch {
 	case made.Whom != "":
 		parts = append(parts, "banned "+shown(made.Whom))
 	case made.Banned > 0:
 		parts = append(parts, "banned "+number(int64(made.Banned)))
+	}
+	if made.Rebanned > 0 {
+		parts = append(parts, "in place of "+several(int64(made.Rebanned), "ban"))
 	}
 	if made.Lifted > 0 {
 		parts = append(parts, "lifted "+several(int64(made.Lifted), "ban"))
