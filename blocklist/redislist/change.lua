@@ -10,8 +10,9 @@
 -- records and bytes of records; then six for each thing that the change does: word, ID, text or '' to take it out, the line that
 -- would take it out, when it ends and when it can be forgotten, in milliseconds, 0 for never.
 --
--- Returns the version that the change led to; or a table of a word and what it is about: again,
--- and the version; missing, and the places of what is not there; full, and how many rules there would be.
+-- Returns the version that the change led to; or a table of a word and what it is about: denied, and the
+-- commands that the user has no right to; again, and the version; missing, and the places of what is not
+-- there; full, and how many rules there would be. A change of nothing writes nothing: it asks for the rights.
 
 local rules, bans, rule_ends, ban_ends, state, trail = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local channel, head, auto, wanted, to = ARGV[1], ARGV[2], ARGV[3] == 'auto', ARGV[4], ARGV[5]
@@ -19,22 +20,50 @@ local most_rules, most_bans = tonumber(ARGV[6]), tonumber(ARGV[7])
 local most_records, most_bytes = tonumber(ARGV[8]), tonumber(ARGV[9])
 local first_op, op_size = 10, 6
 
+-- A server takes back nothing of a script that fails half way. So nothing is written before all has been asked
+-- that can fail: the rights (servers before 7.0 cannot be asked), and the types of all keys.
+local denied = {'denied'}
+local function need(...)
+	if redis.acl_check_cmd and not redis.acl_check_cmd(...) then
+		denied[#denied + 1] = (...)
+	end
+end
+need('TIME')
+need('HGET', state, 'version')
+need('HLEN', rules)
+need('HEXISTS', rules, 'x')
+need('ZRANGEBYSCORE', rule_ends, '0', '0')
+need('HSET', state, 'version', '1')
+need('HDEL', rules, 'x')
+need('ZADD', rule_ends, '1', 'x')
+need('ZREM', rule_ends, 'x')
+need('ZRANGE', ban_ends, '0', '0')
+need('LPUSH', trail, 'x')
+need('LTRIM', trail, '0', '-2')
+need('LRANGE', trail, '0', '0')
+need('PUBLISH', channel, 'x')
+if #denied > 1 then
+	return denied
+end
+redis.call('HLEN', bans)
+redis.call('LRANGE', trail, 0, 0)
+
 local version = tonumber(redis.call('HGET', state, 'version') or '0')
 if wanted ~= '' and tonumber(wanted) ~= version then
 	return {'again', string.format('%.0f', version)}
 end
 
--- What is over goes first, a little with each change.
 local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-local function sweep(hash, ends)
-	for _, id in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 128)) do
-		redis.call('HDEL', hash, id)
-		redis.call('ZREM', ends, id)
+-- What is over goes, a little with each change.
+local function find(ends)
+	local over = {ids = redis.call('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 128)}
+	for _, id in ipairs(over.ids) do
+		over[' ' .. id] = true
 	end
+	return over
 end
-sweep(rules, rule_ends)
-sweep(bans, ban_ends)
+local rules_over, bans_over = find(rule_ends), find(ban_ends)
 
 -- A list that was lost and begun anew is known by this, whatever its version.
 local born = time[1] .. '.' .. time[2]
@@ -43,7 +72,8 @@ local missing, more = {'missing'}, 0
 for i = first_op, #ARGV, op_size do
 	local word, id, text = ARGV[i], ARGV[i + 1], ARGV[i + 2]
 	if word ~= 'mode' then
-		local there = redis.call('HEXISTS', word == 'rule' and rules or bans, id) == 1
+		local over = (word == 'rule' and rules_over or bans_over)[' ' .. id]
+		local there = not over and redis.call('HEXISTS', word == 'rule' and rules or bans, id) == 1
 		if text == '' and not there then
 			missing[#missing + 1] = string.format('%d', (i - first_op) / op_size)
 		end
@@ -55,10 +85,22 @@ end
 if #missing > 1 then
 	return missing
 end
-local count = redis.call('HLEN', rules) + more
+local count = redis.call('HLEN', rules) - #rules_over.ids + more
 if more > 0 and count > most_rules then
 	return {'full', string.format('%d', count)}
 end
+
+if #ARGV < first_op then
+	return string.format('%.0f', version)
+end
+local function sweep(hash, ends, over)
+	for _, id in ipairs(over.ids) do
+		redis.call('HDEL', hash, id)
+		redis.call('ZREM', ends, id)
+	end
+end
+sweep(rules, rule_ends, rules_over)
+sweep(bans, ban_ends, bans_over)
 
 local done, undo = {}, {}
 local function put(hash, ends, id, value, forgotten)

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/limiter"
 	"github.com/weirhq/caddy-weir/limiter/redisstore"
@@ -177,6 +179,32 @@ func millis(at time.Time) string {
 	return strconv.FormatInt(max(1, at.UnixMilli()), 10)
 }
 
+// Denied says that the user of Redis lacks rights that a change of the list takes, see docs/redis.md. Nothing was
+// changed.
+type Denied struct {
+	// Commands that he may not use, or not with the keys and the channel of the list.
+	Commands []string
+}
+
+// Error implements error.
+func (d *Denied) Error() string {
+	return fmt.Sprintf("redis: it does not permit this user %s, which changes of the block list need: nothing was changed", strings.Join(d.Commands, ", "))
+}
+
+// Unwrap makes it an error of the server.
+func (d *Denied) Unwrap() error { return limiter.ErrUnavailable }
+
+// permitted asks whether the user may change the list; the error is then a [*Denied]. Servers before 7.0
+// do not know.
+func (k *Keeper) permitted(ctx context.Context) error {
+	_, err := k.change(ctx, blocklist.Change{}, "", "")
+	var reply redis.Error
+	if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM") {
+		return &Denied{[]string{"EVAL"}}
+	}
+	return err
+}
+
 // refusal reads why the script made no change. most is how many rules there may be.
 func refusal(reply any, ops []blocklist.Op, most int) error {
 	parts, _ := reply.([]any)
@@ -189,6 +217,8 @@ func refusal(reply any, ops []blocklist.Op, most int) error {
 		return fmt.Errorf("%w: redis: an answer that cannot be read", limiter.ErrUnavailable)
 	}
 	switch words[0] {
+	case "denied":
+		return &Denied{words[1:]}
 	case "again":
 		return errAgain
 	case "full":

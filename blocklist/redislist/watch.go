@@ -75,7 +75,19 @@ type watch struct {
 	heard  bool  // whether the session got as far as a subscription
 	bad    bool  // whether trouble was told
 	unread error // what of content cannot be read
+	denied error // a [*Denied] if the list can only be read
 	swept  time.Time
+}
+
+// fault is what is wrong with a list that is followed all the same.
+func (w *watch) fault() error {
+	switch {
+	case w.unread == nil:
+		return w.denied
+	case w.denied == nil:
+		return w.unread
+	}
+	return errors.Join(w.denied, w.unread)
 }
 
 func (w *watch) tell(err error) {
@@ -97,6 +109,9 @@ func (w *watch) session(ctx context.Context) error {
 	if _, err := sub.ReceiveTimeout(ctx, leastTimeout); err != nil {
 		return fmt.Errorf("%w: redis: subscribe: %w", limiter.ErrUnavailable, err)
 	}
+	if err := w.askRights(ctx); err != nil {
+		return err
+	}
 	// What is published from here on is heard, so that nothing is lost between reading and
 	// listening.
 	if err := w.read(ctx); err != nil {
@@ -104,6 +119,17 @@ func (w *watch) session(ctx context.Context) error {
 	}
 	w.heard = true
 	return w.follow(ctx, sub, at)
+}
+
+// askRights finds out whether the list can be changed. Not to be permitted that is no error.
+func (w *watch) askRights(ctx context.Context) error {
+	w.denied = nil
+	err := w.permitted(ctx)
+	var denied *Denied
+	if errors.As(err, &denied) {
+		w.denied, err = denied, nil
+	}
+	return err
 }
 
 func (w *watch) follow(ctx context.Context, sub *redis.PubSub, at string) error {
@@ -159,6 +185,11 @@ func (w *watch) look(ctx context.Context, at string) error {
 	if err != nil {
 		return err
 	}
+	if w.denied != nil { // or is no more
+		if err := w.askRights(ctx); err != nil {
+			return err
+		}
+	}
 	s, err := w.state(ctx)
 	if err != nil {
 		return err
@@ -171,7 +202,7 @@ func (w *watch) look(ctx context.Context, at string) error {
 	if home != at {
 		return errMoved
 	}
-	w.tell(w.unread)
+	w.tell(w.fault())
 	return nil
 }
 
@@ -222,14 +253,14 @@ func (w *watch) read(ctx context.Context) error {
 	if err != nil && !errors.As(err, &parts) {
 		return err
 	}
-	if w.lost(s) {
+	if w.lost(s) && w.denied == nil {
 		if given, err := w.restore(ctx, content, s); given || err != nil {
 			return err
 		}
 	}
 	w.unread = err
 	w.set(content)
-	w.tell(err)
+	w.tell(w.fault())
 	return nil
 }
 

@@ -17,7 +17,7 @@ func writeList(w io.Writer, l *admin.List, now time.Time) error {
 	case l.Trouble != "" && age > 0:
 		fmt.Fprintf(w, "\nnot heard of for %s: %s", short(age), whole(l.Trouble))
 	case l.Trouble != "":
-		fmt.Fprintf(w, "\nnot all of it is in force: %s", whole(l.Trouble))
+		fmt.Fprintf(w, "\nsomething is wrong: %s", whole(l.Trouble))
 	}
 	if l.CopyTrouble != "" {
 		fmt.Fprintf(w, "\nthe copy on disk is of no use: %s", whole(l.CopyTrouble))

@@ -185,18 +185,24 @@ func (l *List) compose() {
 
 // heard logs that the keeper is in trouble, or out of it.
 func (l *List) heard(c *core, err error) {
-	s := &c.told
+	message := ""
 	switch {
-	case isUnreadable(err) && !*s:
-		*s = true
-		l.logger.Warn("some of the shared block list cannot be read and is not in force; a newer version may have written it", zap.Error(err))
-	case err != nil && !*s:
-		*s = true
-		l.logger.Warn("the shared block list cannot be followed; the last one known stays in force", zap.String("list", c.where), zap.Error(err))
-	case err == nil && *s:
-		*s = false
-		l.logger.Info("the shared block list is followed again", zap.String("list", c.where))
+	case isUnreadable(err):
+		message = "some of the shared block list cannot be read and is not in force; a newer version may have written it"
+	case isFollowed(err):
+		message = "Redis does not permit this user to change the shared block list: it is followed, and bans stay on their own node"
+	case err != nil:
+		message = "the shared block list cannot be followed; the last one known stays in force"
 	}
+	switch {
+	case message == c.told:
+		return
+	case message == "":
+		l.logger.Info("the shared block list is followed again", zap.String("list", c.where))
+	default:
+		l.logger.Warn(message, zap.String("list", c.where), zap.Error(err))
+	}
+	c.told = message
 }
 
 // heardCopy logs that the copy on disk is of no use, or that it is again.

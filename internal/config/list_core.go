@@ -42,7 +42,7 @@ type core struct {
 	known   time.Time // when content was last known to be up to date
 	since   time.Time // since when the keeper is in trouble; zero if it is not
 	trouble error
-	told    bool
+	told    string // the trouble that was logged last; empty if it is over
 	// copyTrouble is what is wrong with the disk copy, and copyTold that it was logged.
 	copyTrouble error
 	copyTold    bool
@@ -214,7 +214,7 @@ func (c *core) run(ctx context.Context) {
 		}
 	}, func(err error) {
 		c.say(err)
-		if err != nil && !isUnreadable(err) {
+		if err != nil && !isFollowed(err) {
 			c.answer()
 		}
 	})
@@ -236,12 +236,18 @@ func (c *core) compile(ctx context.Context) {
 	}
 }
 
-// hear notes that the keeper told of a content. What cannot be read of it stays so until the keeper
-// says otherwise.
+// hear notes that the keeper told of a content. What is wrong with a list that is followed stays so until
+// the keeper says otherwise.
 func (c *core) hear() {
-	if !isUnreadable(c.state().trouble) {
+	if !isFollowed(c.state().trouble) {
 		c.say(nil)
 	}
+}
+
+// isFollowed reports whether an error is about a list that is followed all the same.
+func isFollowed(err error) bool {
+	var denied *redislist.Denied
+	return isUnreadable(err) || errors.As(err, &denied)
 }
 
 // isUnreadable reports whether an error is about single rules and bans of a list that is otherwise
@@ -257,7 +263,7 @@ func (c *core) say(err error) {
 	defer c.mu.Unlock()
 	now := Now()
 	switch {
-	case err == nil, isUnreadable(err):
+	case err == nil, isFollowed(err):
 		c.known, c.since = now, time.Time{}
 	case c.since.IsZero():
 		c.since = now
