@@ -10,6 +10,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,12 +166,27 @@ func (k *Keeper) change(ctx context.Context, c blocklist.Change, wanted, to stri
 	}
 	reply, err := k.wire.Do(ctx, keys[0], args...).Result()
 	if err != nil {
-		return 0, err
+		return 0, unsure(err)
 	}
 	if text, ok := reply.(string); ok {
 		return strconv.ParseUint(text, 10, 64)
 	}
 	return 0, refusal(reply, ops, k.bounds.rules)
+}
+
+// unsure says of a call that ended without an answer that the server may have done it, or do it yet.
+func unsure(err error) error {
+	var reply redis.Error
+	var op *net.OpError
+	switch {
+	case errors.As(err, &reply), errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
+		return err
+	case errors.As(err, &op) && op.Op == "dial":
+		return err
+	case op == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, io.EOF):
+		return err // no server was found
+	}
+	return fmt.Errorf("%w: whether the change was made is not known, see the trail once there is an answer", err)
 }
 
 func millis(at time.Time) string {

@@ -197,6 +197,30 @@ func TestPaused(t *testing.T) {
 	w.Await(t, "after", has("a", "b"))
 }
 
+// What was sent to a server that stands still it does once it goes on: the error says so. One that is not there
+// did nothing.
+func TestOutcomeUnknown(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	k := open(t, fresh(server.Addr()))
+	put(t, k, "a")
+	const unknown = "whether the change was made is not known"
+	server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if _, err := k.Apply(ctx, change(t, "b")); err == nil || !strings.Contains(err.Error(), unknown) {
+		t.Errorf("of a server that stands still: %v", err)
+	}
+	server.Resume()
+	if content, err := k.Load(t.Context()); err != nil || !has("a", "b")(content) {
+		t.Errorf("after that: %q, %v", content.Rules, err)
+	}
+	server.Kill()
+	away := open(t, fresh(server.Addr()))
+	if _, err := away.Apply(t.Context(), change(t, "c")); err == nil || strings.Contains(err.Error(), unknown) {
+		t.Errorf("of a server that is not there: %v", err)
+	}
+}
+
 // Missed messages are made up for by looking.
 func TestPolling(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -82,12 +83,12 @@ func (c *Client) do(ctx context.Context, method, path string, what, answer any) 
 	r.Header.Set("Origin", "http://"+c.host)
 	resp, err := c.http.Do(r)
 	if err != nil {
-		return c.unreachable(ctx, err)
+		return c.unreachable(ctx, path, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return c.unreachable(ctx, err)
+		return c.unreachable(ctx, path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return c.refused(resp.StatusCode, text)
@@ -103,21 +104,37 @@ func (c *Client) do(ctx context.Context, method, path string, what, answer any) 
 }
 
 // unreachable says that nobody answered.
-func (c *Client) unreachable(ctx context.Context, err error) error {
+func (c *Client) unreachable(ctx context.Context, path string, err error) error {
+	var op *net.OpError
+	unsure := orders[path] && (!errors.As(err, &op) || op.Op != "dial")
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return &AwayError{c.address, err}
+	return &AwayError{c.address, err, unsure}
+}
+
+// orders are the calls that change the list.
+var orders = map[string]bool{
+	"block/add": true, "block/remove": true, "block/mode": true, "block/undo": true,
+	"block/import": true, "block/ban": true, "block/lift": true,
 }
 
 // An AwayError says that the admin endpoint did not answer.
 type AwayError struct {
 	address string
 	err     error
+	unsure  bool // whether a change was sent, which may have been made
 }
 
 // Error says so, with why.
 func (e *AwayError) Error() string {
+	if e.unsure {
+		return e.plain() + ": whether the change was made is not known, see the trail once it answers"
+	}
+	return e.plain()
+}
+
+func (e *AwayError) plain() string {
 	why := e.err
 	for inner := why; inner != nil; {
 		why = inner // the innermost says it in fewest words

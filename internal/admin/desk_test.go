@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -270,6 +271,12 @@ func TestClient(t *testing.T) {
 		_, _ = w.Write([]byte(`{"error":"it is dangerous"}`))
 	})
 	mux.HandleFunc("/weir/block/export", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("mode off\n")) })
+	for _, silent := range []string{"mode", "preview"} {
+		mux.HandleFunc("/weir/block/"+silent, func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // or the server does not see who hangs up
+			<-r.Context().Done()
+		})
+	}
 	mux.HandleFunc("/weir/block/trail", func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	server := httptest.NewServer(mux)
 	defer server.Close()
@@ -291,7 +298,14 @@ func TestClient(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
+	const unknown = "whether the change was made is not known"
 	var away *AwayError
+	if _, err := c.SetMode(ctx, SetMode{Mode: "off"}); !errors.As(err, &away) || !strings.Contains(err.Error(), unknown) {
+		t.Errorf("of a change: %v", err)
+	}
+	if _, err := c.Preview(ctx, Add{}); !errors.As(err, &away) || strings.Contains(err.Error(), unknown) {
+		t.Errorf("of a question: %v", err)
+	}
 	if _, err := c.History(ctx, 1); !errors.As(err, &away) || !strings.Contains(err.Error(), "does not answer in time") {
 		t.Errorf("got %v", err)
 	}
