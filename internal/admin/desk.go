@@ -213,6 +213,11 @@ func (d Desk) Import(ctx context.Context, im Import) (Done, error) {
 	if err != nil {
 		return Done{}, blocklist.Refuse(err)
 	}
+	if !im.Force {
+		if err := d.checkNames(ctx, im.Text, &c); err != nil {
+			return Done{}, err
+		}
+	}
 	if im.Replace {
 		content, err := d.Content(ctx)
 		if err != nil {

@@ -57,6 +57,9 @@ func (d Desk) Export(ctx context.Context) (string, error) {
 	content = content.Sweep(d.Now())
 	var b strings.Builder
 	fmt.Fprintf(&b, "# The shared block list at version %d, %s.\n", content.Version, d.Now().UTC().Format(time.RFC3339))
+	if content.Bans.Len() > 0 {
+		b.WriteString(d.named(ctx))
+	}
 	if content.Mode == blocklist.Enforce {
 		fmt.Fprintf(&b, "mode %s\n", content.Mode)
 	}

@@ -194,10 +194,18 @@ func TestExportComesBack(t *testing.T) {
 	done(one.Add(ctx, Add{Order: ann, Lines: []string{`a path=/a note="with \"quotes\""`, "b agent=bot action=mark scope=site:x.example", "c source=job dropped=retry:1m0s handler=x"}}))
 	done(one.Ban(ctx, BanKey{Order: ann, Client: "203.0.113.5"}))
 	done(one.SetMode(ctx, SetMode{Order: ann, Mode: "dry_run"}))
-	body := func(s string) string { _, rest, _ := strings.Cut(s, "\n"); return rest }
+	body := func(s string) string {
+		lines := strings.SplitAfter(s, "\n")
+		return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "#") }), "")
+	}
 	written := text(one.Export(ctx))
 	done(two.Add(ctx, Add{Order: ann, Lines: []string{"old path=/old"}}))
-	made := done(two.Import(ctx, Import{Order: Order{By: "bob"}, Text: written, Replace: true}))
+	// Under the other secret the ban is nobody's.
+	if _, err := two.Import(ctx, Import{Order: ann, Text: written}); !errors.Is(err, ErrDanger) || !strings.HasPrefix(err.Error(), "1 of its lines") {
+		t.Errorf("with a ban of another secret: %v", err)
+	}
+	done(one.Import(ctx, Import{Order: ann, Text: written}))
+	made := done(two.Import(ctx, Import{Order: Order{By: "bob", Force: true}, Text: written, Replace: true}))
 	if !slices.Equal(made.Removed, []string{"old"}) || made.Banned != 1 || made.Mode != "dry_run" {
 		t.Errorf("got %+v", made)
 	}
