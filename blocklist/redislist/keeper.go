@@ -89,6 +89,9 @@ func (k *Keeper) Recall(c blocklist.Content, restored func(blocklist.Content)) {
 	}
 }
 
+// Prefix is how the names of all keys begin.
+func (k *Keeper) Prefix() string { return k.wire.Prefix() }
+
 // Close closes the connections. Calls that still run fail.
 func (k *Keeper) Close() error { return k.wire.Close() }
 

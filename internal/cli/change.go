@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,9 @@ func changes(cmd *cobra.Command, work func(ctx context.Context, cmd *cobra.Comma
 			made, err := work(ctx, cmd, d, args)
 			if err != nil {
 				return err
+			}
+			if _, direct := d.(admin.Desk); direct && made.Version == 1 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning: nothing was ever kept there before: if a Caddy has a list, it is elsewhere (--redis, --db, --prefix, --file)")
 			}
 			return writeDone(cmd, &made)
 		})

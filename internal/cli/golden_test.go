@@ -139,6 +139,11 @@ func TestTables(t *testing.T) {
 	}
 	golden(t, "list_empty", b.String())
 	b.Reset()
+	if err := writeList(&b, &admin.List{Mode: "enforce", Keeper: "redis", Age: 3, Trouble: "redis: connection refused"}, noon); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "list_unknown", b.String())
+	b.Reset()
 	if err := writeTrail(&b, records, noon); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,12 @@ func writeList(w io.Writer, l *admin.List, now time.Time) error {
 		fmt.Fprintf(w, "\nthe copy on disk is of no use: %s", whole(l.CopyTrouble))
 	}
 	fmt.Fprintf(w, "\n\n")
-	if len(l.Rules) == 0 {
+	switch {
+	case l.Version == 0 && l.Age > 0:
+		fmt.Fprintln(w, "Unknown: it was never read.")
+	case l.Version == 0:
+		fmt.Fprintln(w, "No rules: nothing was ever kept there.")
+	case len(l.Rules) == 0:
 		fmt.Fprintln(w, "No rules.")
 	} else {
 		t := newTable(w)

@@ -41,7 +41,7 @@ func RedisPlace(o redisstore.Options) (*Place, error) {
 		return nil, err
 	}
 	return &Place{
-		Keeper: k, Where: "redis", Name: k.Name, Close: k.Close,
+		Keeper: k, Where: fmt.Sprintf("redis, database %d, under the prefix %q", o.DB, k.Prefix()), Name: k.Name, Close: k.Close,
 		Protected: newProtection(nil, nil).all(),
 	}, nil
 }
@@ -52,11 +52,15 @@ func Readable(content blocklist.Content, err error) bool {
 	return err == nil || content.Version > 0 && isUnreadable(err)
 }
 
-// FilePlace is the place of a list in a file. The file has to be there: a path that was mistyped must
+// FilePlace is the place of a list in a file, or in the folder that holds it. The file has to be there: a path that was mistyped must
 // not become a list that nobody reads. clear says that bans name keys in clear, and secret is
 // what names are hashed by; without one it is the secret beside the file.
 func FilePlace(path string, clear bool, secret []byte) (*Place, error) {
 	info, err := os.Stat(path)
+	if err == nil && info.IsDir() { // such as weir/blocklist in Caddy's data directory
+		path = filepath.Join(path, filepath.Base(ListPath()))
+		info, err = os.Stat(path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("no list at %s", path)
