@@ -63,6 +63,9 @@ func (f *file) read(now time.Time) (p Parsed, changed bool, err error) {
 func (f *file) parse() (p Parsed, digest [32]byte, info os.FileInfo, err error) {
 	r, err := os.Open(f.path)
 	if err != nil {
+		if _, gone := os.Stat(f.path); gone != nil {
+			err = gone // in the words of whoever looks again, so that it is told once
+		}
 		return p, digest, nil, err
 	}
 	defer r.Close()

@@ -290,3 +290,17 @@ func TestOneWatcher(t *testing.T) {
 		}
 	})
 }
+
+// A file that is not there at the start is told of once: by whoever loads, and not again by whoever looks.
+func TestFileIsAbsent(t *testing.T) {
+	told := 0
+	f := File(filepath.Join(t.TempDir(), "absent"), Options{Report: func(Status) { told++ }}).(*file)
+	_, err := f.Load()
+	if err == nil || !strings.HasSuffix(err.Error(), f.Status().Error) {
+		t.Fatalf("%v, and the status says %q", err, f.Status().Error)
+	}
+	f.look(func(Parsed, Status) { t.Error("there is a list") })
+	if told != 0 {
+		t.Error("told again")
+	}
+}

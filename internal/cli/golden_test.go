@@ -103,7 +103,7 @@ func TestTables(t *testing.T) {
 		},
 		BansTotal: 1234,
 		Sources: []admin.Source{
-			{Name: "drop", Entries: 1693, Rejected: 2, Loaded: at(-3 * time.Hour), Next: at(21 * time.Hour)},
+			{Name: "drop", Entries: 1693, Stripped: 3, Rejected: 2, Loaded: at(-3 * time.Hour), Next: at(21 * time.Hour)},
 			{Name: "own", Trouble: "open /etc/own.txt: no such file or directory"},
 		},
 	}

@@ -30,7 +30,7 @@ func writeList(w io.Writer, l *admin.List, now time.Time) error {
 		fmt.Fprintln(w, "No rules: nothing was ever kept there.")
 	case len(l.Rules) == 0:
 		fmt.Fprintln(w, "No rules.")
-	} else {
+	default:
 		t := newTable(w)
 		t.row("RULE", "MODE", "SCOPE", "ENDS IN", "ACTION", "BY", "WHAT", "NOTE")
 		for i := range l.Rules {
@@ -104,7 +104,7 @@ func writeSources(w io.Writer, sources []admin.Source, now time.Time) error {
 	}
 	fmt.Fprintln(w)
 	t := newTable(w)
-	t.row("SOURCE", "ENTRIES", "REJECTED", "READ", "NEXT", "TROUBLE")
+	t.row("SOURCE", "ENTRIES", "CUT OUT", "REJECTED", "READ", "NEXT", "TROUBLE")
 	for i := range sources {
 		s := &sources[i]
 		read, next := "never", ""
@@ -114,7 +114,7 @@ func writeSources(w io.Writer, sources []admin.Source, now time.Time) error {
 		if s.Next != nil {
 			next = "in " + until(*s.Next, now)
 		}
-		t.row(s.Name, number(int64(s.Entries)), number(int64(s.Rejected)), read, next, s.Trouble)
+		t.row(s.Name, number(int64(s.Entries)), number(int64(s.Stripped)), number(int64(s.Rejected)), read, next, s.Trouble)
 	}
 	return t.flush()
 }

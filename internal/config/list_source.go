@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -35,9 +36,23 @@ type listSource struct {
 func (s *listSource) load() {
 	parsed, err := s.Load()
 	if err != nil {
-		s.report(lists.Status{Error: err.Error()})
+		s.report(lists.Status{Error: cmp.Or(s.Status().Error, err.Error())})
 	}
 	s.take(parsed)
+	if status := s.Status(); !status.Success.IsZero() {
+		s.tell(&status)
+	}
+}
+
+// tell logs what was read.
+func (s *listSource) tell(status *lists.Status) {
+	s.list.logger.Info("block list read", zap.String("list", s.Name()),
+		zap.Int("prefixes", status.Prefixes), zap.Int("agents", status.Agents),
+		zap.Int("stripped", status.Stripped), zap.Int("rejected", status.Rejected))
+	for _, line := range status.Lines {
+		s.list.logger.Warn("a line of a block list was not taken", zap.String("list", s.Name()),
+			zap.Int("line", line.Number), zap.String("text", line.Text), zap.String("why", line.Why))
+	}
 }
 
 // take compiles a list. If that fails the one before stays.
@@ -48,7 +63,11 @@ func (s *listSource) take(parsed lists.Parsed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err = err; err != nil {
-		s.list.logger.Error("a block list cannot be used; the one before stays in force", zap.String("list", s.Name()), zap.Error(err))
+		message := "a block list cannot be used; the one before stays in force"
+		if s.part.Len() == 0 {
+			message = "a block list cannot be used, and there is none before: nothing of it is in force"
+		}
+		s.list.logger.Error(message, zap.String("list", s.Name()), zap.Error(err))
 		return
 	}
 	s.part = part
@@ -85,13 +104,7 @@ func (s *listSource) run(ctx context.Context) {
 	err := s.Watch(ctx, func(parsed lists.Parsed, status lists.Status) {
 		s.take(parsed)
 		s.list.compose()
-		s.list.logger.Info("block list read", zap.String("list", s.Name()),
-			zap.Int("prefixes", status.Prefixes), zap.Int("agents", status.Agents),
-			zap.Int("stripped", status.Stripped), zap.Int("rejected", status.Rejected))
-		for _, line := range status.Lines {
-			s.list.logger.Warn("a line of a block list was not taken", zap.String("list", s.Name()),
-				zap.Int("line", line.Number), zap.String("text", line.Text), zap.String("why", line.Why))
-		}
+		s.tell(&status)
 	})
 	if err != nil && ctx.Err() == nil {
 		s.report(lists.Status{Error: err.Error()})
@@ -110,7 +123,11 @@ func (s *listSource) report(status lists.Status) {
 		s.list.logger.Info("block list is up to date again", zap.String("list", s.Name()))
 		return
 	}
-	s.list.logger.Warn("a block list cannot be read; the one before stays in force", zap.String("list", s.Name()), zap.String("error", status.Error))
+	message := "a block list cannot be read; the one before stays in force"
+	if s.part.Len() == 0 {
+		message = "a block list cannot be read, and there is none before: nothing of it is in force"
+	}
+	s.list.logger.Warn(message, zap.String("list", s.Name()), zap.String("error", status.Error))
 }
 
 func (s *listSource) close() {
