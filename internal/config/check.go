@@ -97,7 +97,7 @@ func (s *Shared) Check(w http.ResponseWriter, r *http.Request) *CheckError {
 		var err error
 		if requests[i], err = asks[i].Request(); err != nil {
 			if several {
-				err = fmt.Errorf("%d: %w", i, err)
+				err = nth(i, err)
 			}
 			return &CheckError{http.StatusBadRequest, err}
 		}

@@ -49,7 +49,34 @@ type Ask struct {
 	// UserAgent is short for the header.
 	UserAgent string `json:"user_agent,omitempty"`
 	// Header by name, in any case.
-	Header map[string][]string `json:"header,omitempty"`
+	Header Header `json:"header,omitempty"`
+}
+
+// Header has the fields of a request. In JSON a value is a string, or an array of strings.
+type Header map[string][]string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (h *Header) UnmarshalJSON(data []byte) error {
+	var given map[string]json.RawMessage
+	var wrong *json.UnmarshalTypeError
+	if err := json.Unmarshal(data, &given); errors.As(err, &wrong) {
+		return fmt.Errorf("header: must be an object, got %s", wrong.Value)
+	} else if err != nil {
+		return err
+	}
+	*h = make(Header, len(given))
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		var one string
+		var several []string
+		switch {
+		case json.Unmarshal(given[name], &one) == nil:
+			several = []string{one}
+		case json.Unmarshal(given[name], &several) != nil:
+			return fmt.Errorf("header: %s: must be a string, or an array of strings", name)
+		}
+		(*h)[name] = several
+	}
+	return nil
 }
 
 // Args are the arguments of a job.
@@ -178,7 +205,7 @@ func (a *Ask) addHeaders(values []string) error {
 			return fmt.Errorf("must be written as Name: value, got %q", v)
 		}
 		if a.Header == nil {
-			a.Header = make(map[string][]string)
+			a.Header = make(Header)
 		}
 		a.Header[name] = append(a.Header[name], strings.TrimSpace(value))
 	}
@@ -221,18 +248,36 @@ func unknownField(word string) error {
 // readJSON reads one ask, or an array of them.
 func readJSON(body []byte) (asks []Ask, several bool, err error) {
 	body = bytes.TrimSpace(body)
-	decode := json.NewDecoder(bytes.NewReader(body))
-	decode.DisallowUnknownFields()
-	if several = bytes.HasPrefix(body, []byte("[")); several {
-		err = decode.Decode(&asks)
-	} else {
+	if several = bytes.HasPrefix(body, []byte("[")); !several {
 		asks = make([]Ask, 1)
-		err = decode.Decode(&asks[0])
+		return asks, false, readAsk(body, &asks[0])
 	}
+	var items []json.RawMessage
+	if err := readAsk(body, &items); err != nil {
+		return nil, true, err
+	}
+	asks = make([]Ask, len(items))
+	for i, item := range items {
+		if err := readAsk(item, &asks[i]); err != nil {
+			return nil, true, nth(i, err)
+		}
+	}
+	return asks, true, nil
+}
+
+// nth says which of several asks an error is about, from 0 on as JSON counts.
+func nth(i int, err error) error { return fmt.Errorf("[%d]: %w", i, err) }
+
+// readAsk reads one JSON value, and says what is wrong with it in words for people.
+func readAsk(text []byte, into any) error {
+	decode := json.NewDecoder(bytes.NewReader(text))
+	decode.DisallowUnknownFields()
+	err := decode.Decode(into)
 	if err == nil && decode.More() {
 		err = errors.New("more than one JSON value: ask several things in an array")
 	}
 	var wrong *json.UnmarshalTypeError
+	var broken *json.SyntaxError
 	switch text, unknown := strings.CutPrefix(fmt.Sprint(err), "json: unknown field "); {
 	case unknown:
 		word, _ := strconv.Unquote(text)
@@ -241,10 +286,10 @@ func readJSON(body []byte) (asks []Ask, several bool, err error) {
 		err = fmt.Errorf("%s: must be %s, got %s", wrong.Field, jsonName(wrong.Type), wrong.Value)
 	case errors.As(err, &wrong):
 		err = fmt.Errorf("must be an object, or an array of objects, got %s", wrong.Value)
-	case err != nil && several && len(asks) == 0, errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case errors.As(err, &broken), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = fmt.Errorf("is no JSON: %w", err)
 	}
-	return asks, several, err
+	return err
 }
 
 // jsonName is what JSON calls a type.

@@ -34,8 +34,8 @@ func TestAskBecomesARequest(t *testing.T) {
 		},
 		"a host alone": {`{"url": "http://example.com"}`, blocklist.Request{Source: blocklist.HTTP, Host: "example.com", URL: "/", Path: "/"}},
 		"a path of its own": {
-			`{"url": "/a?b", "path": "/c", "query": "d", "source": "job", "header": {"x-a": ["1", "2"]}}`,
-			blocklist.Request{Source: blocklist.Job, URL: "/a?b", Path: "/c", Query: "d", Header: map[string][]string{"X-A": {"1", "2"}}},
+			`{"url": "/a?b", "path": "/c", "query": "d", "source": "job", "header": {"x-a": ["1", "2"], "x-b": "3"}}`,
+			blocklist.Request{Source: blocklist.Job, URL: "/a?b", Path: "/c", Query: "d", Header: map[string][]string{"X-A": {"1", "2"}, "X-B": {"3"}}},
 		},
 	} {
 		asks, several, err := readJSON([]byte(c.json))
@@ -102,7 +102,12 @@ func TestWrongAsks(t *testing.T) {
 		`{"source": "mail"}`:     "source: must be http, websocket or job",
 		`{"client_ip": "me"}`:    "client_ip: must be an address",
 		`{"url": "example.com"}`: "url: must begin with /, http:// or https://",
-		`[{}, {"url": "x"}]`:     "1: url: ",
+		`[{}, {"url": "x"}]`:     "[1]: url: ",
+		`[{}, {"nothing": 1}]`:   "[1]: unknown field",
+		`[{}, {"user": 7}]`:      "[1]: user: must be a string, got number",
+		`[{}, 7]`:                "[1]: must be an object",
+		`[{}, {"user"}]`:         "is no JSON",
+		`{"header":{"X-A": 7}}`:  "header: X-A: must be a string, or an array of strings",
 	} {
 		s := &Shared{}
 		r := httptest.NewRequest(http.MethodPost, "/weir/check", strings.NewReader(body))
