@@ -50,7 +50,7 @@ func (s *Shared) decide(r *blocklist.Request, now time.Time) Answer {
 	}
 	d := s.list.Check(r, now)
 	for _, h := range d.Dry {
-		s.dry(&a, h.Rule, s.list.Seen(h))
+		s.dry(&a, r, h.Rule, s.list.Seen(h))
 	}
 	switch {
 	case d.Ban != nil:
@@ -58,7 +58,7 @@ func (s *Shared) decide(r *blocklist.Request, now time.Time) Answer {
 		if r.Source == blocklist.Job {
 			a.Dropped = blocklist.Drop.String()
 		}
-		s.Observers.Observe(observe.Outcome{Kind: observe.Refused, Rule: s.list.Seen(d.Hit)})
+		s.Observers.Observe(observe.Outcome{Asked: r, Kind: observe.Refused, Rule: s.list.Seen(d.Hit)})
 	case d.Rule != nil && (a.Rule == "" || d.Rule.Action != blocklist.Mark):
 		s.hit(&a, r, d.Rule, s.list.Seen(d.Hit))
 	}
@@ -73,7 +73,7 @@ func (s *Shared) askGate(a *Answer, g *Gate, r *blocklist.Request, trial bool, n
 		rule = nil
 	}
 	for _, d := range dry {
-		s.dry(a, d, g.asked.seen[d.Name])
+		s.dry(a, r, d, g.asked.seen[d.Name])
 	}
 	return rule != nil && s.hit(a, r, rule, g.asked.seen[rule.Name])
 }
@@ -91,13 +91,13 @@ func (s *Shared) hit(a *Answer, r *blocklist.Request, rule *blocklist.Rule, seen
 	default:
 		a.Verdict, a.Status = verdictDrop, max(0, int(rule.Action))
 	}
-	s.Observers.Observe(observe.Outcome{Kind: kind, Rule: seen, Name: rule.Name})
+	s.Observers.Observe(observe.Outcome{Asked: r, Kind: kind, Rule: seen, Name: rule.Name})
 	return kind == observe.Refused
 }
 
 // dry adds what is in dry run; rule is nil for a ban.
-func (s *Shared) dry(a *Answer, rule *blocklist.Rule, seen *observe.Rule) {
-	o := observe.Outcome{Kind: observe.DryRefused, Rule: seen}
+func (s *Shared) dry(a *Answer, r *blocklist.Request, rule *blocklist.Rule, seen *observe.Rule) {
+	o := observe.Outcome{Asked: r, Kind: observe.DryRefused, Rule: seen}
 	switch {
 	case rule == nil:
 		a.DryRun = append(a.DryRun, "ban")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/limiter"
 )
 
@@ -94,6 +95,23 @@ func (o *Outcome) message() string {
 	return "rate limit exceeded"
 }
 
+// asked returns what the log tells of a job or a message: what a rule may look at, save its arguments.
+func asked(a *blocklist.Request) []zap.Field {
+	fields := []zap.Field{zap.Stringer("source", a.Source)}
+	for _, f := range []struct{ name, value string }{
+		{"handler", a.Handler}, {"message_type", a.MessageType}, {"user", a.User},
+		{"method", a.Method}, {"host", a.Host}, {"path", a.Path},
+	} {
+		if f.value != "" {
+			fields = append(fields, zap.String(f.name, shownIn(maxPath, f.value)))
+		}
+	}
+	if a.Client.IsValid() {
+		fields = append(fields, zap.Stringer("client_ip", a.Client))
+	}
+	return fields
+}
+
 // fields returns what the log tells of a refusal.
 func (o *Outcome) fields() []zap.Field {
 	fields := make([]zap.Field, 0, 14)
@@ -107,6 +125,10 @@ func (o *Outcome) fields() []zap.Field {
 		fields = append(fields,
 			zap.String("algorithm", o.Limit.Algorithm),
 			zap.Int64("events", o.Limit.Events))
+		if most := o.Result.Max; o.Result.Origin == limiter.Local && most > 0 && most < o.Limit.Max() {
+			// While the store is away each of several instances enforces a part of the limit.
+			fields = append(fields, zap.Int64("share", most))
+		}
 		if o.Limit.Algorithm != limiter.InFlight {
 			fields = append(fields, zap.Duration("window", o.Limit.Window))
 		}
@@ -134,6 +156,9 @@ func (o *Outcome) fields() []zap.Field {
 	}
 	if o.Hasher != nil && o.Key != "" {
 		fields = append(fields, zap.String("key_hash", o.Hasher.String(o.Key)))
+	}
+	if a := o.Asked; a != nil {
+		fields = append(fields, asked(a)...)
 	}
 	if o.LogKey {
 		fields = append(fields, zap.String("key", shown(o.Key)))

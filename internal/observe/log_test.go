@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
+	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/limiter"
 )
 
@@ -79,6 +80,10 @@ func TestLogFields(t *testing.T) {
 			with(base, numbers, map[string]any{"wait": 3 * time.Second, "key_hash": limiter.NewHasher([]byte("x")).String("secret")}),
 		},
 		{
+			"a share of it", zone(func(o *Outcome) { o.Result.Max = 2 }), "rate limit exceeded",
+			with(base, numbers, map[string]any{"wait": 3 * time.Second, "share": int64(2)}),
+		},
+		{
 			// It is no quota, and its window is an affair of ours.
 			"in flight", zone(func(o *Outcome) {
 				o.Limit = &limiter.Limit{Zone: "api", Algorithm: limiter.InFlight, Events: 20, Window: time.Minute}
@@ -101,6 +106,15 @@ func TestLogFields(t *testing.T) {
 			Outcome{Request: request(), Kind: Refused, Rule: NewRule("scrapers")},
 			"request blocked",
 			with(base, map[string]any{"rule": "scrapers"}),
+		},
+		{
+			"a job",
+			Outcome{
+				Asked: &blocklist.Request{Source: blocklist.Job, Handler: "report.build", User: "ann", Args: []string{"secret"}},
+				Kind:  Refused, Rule: NewRule("reports"),
+			},
+			"request blocked",
+			map[string]any{"rule": "reports", "source": "job", "handler": "report.build", "user": "ann"},
 		},
 		{
 			"dry run of a rule",

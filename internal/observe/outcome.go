@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/limiter"
 )
 
@@ -58,7 +59,9 @@ func (k Kind) dry() bool { return k == DryRefused || k == DryBanned }
 type Outcome struct {
 	// Request that was decided about. Observers do not keep it.
 	Request *http.Request
-	Kind    Kind
+	// Asked is what was asked about where there is no request: a job, a message.
+	Asked *blocklist.Request
+	Kind  Kind
 	// Zone is whose limit decided; nil if a rule did.
 	Zone *Zone
 	// Rule is what decided; nil if a zone did.
