@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -37,6 +38,9 @@ func (f Format) String() string {
 	}
 	return fmt.Sprintf("unknown(%d)", uint8(f))
 }
+
+// Formats returns the words of all formats.
+func Formats() []string { return slices.Clone(formats[:]) }
 
 // ParseFormat reads a format's word.
 func ParseFormat(word string) (Format, error) {

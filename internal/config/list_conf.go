@@ -159,6 +159,9 @@ func (o *ListOptions) check(r report) {
 	}
 }
 
+// ListFormats are the words for the format of a list.
+var ListFormats = lists.Formats()
+
 func (o *ListOptions) format() (lists.Format, error) {
 	if o.Format == "" {
 		return lists.Auto, nil

@@ -129,7 +129,7 @@ func listModule(m *config.ListModule) directive.Table {
 // IPSource is the table of the block of the IP source weir.
 func IPSource(s *config.IPSource) directive.Table {
 	return append(download(&s.Refresh, &s.Timeout, &s.Header),
-		directive.Text("format", "<format>", &s.Format),
+		format(&s.Format),
 		directive.Flag("broad", &s.Broad),
 	)
 }
@@ -160,8 +160,16 @@ func download(refresh, timeout *caddy.Duration, header *map[string][]string) dir
 func listOptions(o *config.ListOptions) directive.Table {
 	return append(directive.Table{
 		directive.Text("name", "<name>", &o.Name),
-		directive.Text("format", "<format>", &o.Format),
+		format(&o.Format),
 	}, listTreatment(o)...)
+}
+
+// format is the format of a list.
+func format(target *string) directive.Option {
+	return directive.Args("format", "<format>", 1, 1, func(args []string) error {
+		*target = args[0]
+		return directive.Choose(args[0], config.ListFormats)
+	})
 }
 
 // listTreatment holds what is done with any list, whoever keeps it.
