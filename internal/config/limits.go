@@ -91,7 +91,7 @@ func (z *Zone) checkLimits(r report) {
 	limits := z.limits("zone")
 	if len(limits) == 0 {
 		if z.Ban == nil && z.Feed == nil && z.Previews == nil { // which limit as well
-			r.problemf("must have a limit: limits, max_events with window, min_interval or in_flight")
+			r.problemf("must have a limit: limit (in JSON limits), events with window (max_events), min_interval or in_flight")
 		}
 		return
 	}

@@ -28,7 +28,7 @@ func TestRateLimitValidate(t *testing.T) {
 		{"interval only", zone(`"min_interval": "1s"`), nil},
 		{"nothing", `{}`, []string{"must have a zone"}},
 		{"null zone", `{"rate_limits": {"api": null}}`, []string{`zone "api": must not be null`}},
-		{"no limit", zone(`"algorithm": "fixed_window"`), []string{`zone "api": must have a limit: limits, max_events with window, min_interval or in_flight`}},
+		{"no limit", zone(`"algorithm": "fixed_window"`), []string{`zone "api": must have a limit: limit (in JSON limits), events with window (max_events), min_interval or in_flight`}},
 		// L62, and what crashed the best-known limiter on each request.
 		{"no events", zone(`"max_events": 0, "window": "1m"`), []string{`zone "api": events: must be at least 1, got 0`}},
 		{"negative events", zone(`"limits": [{"events": -1, "window": "1m"}]`), []string{`zone "api": limits[0]: events: must be at least 1, got -1`}},
@@ -117,7 +117,7 @@ func TestRateLimitValidate(t *testing.T) {
 		{
 			"several zones", `{"rate_limits": {"b": {"window": "1s", "max_events": 0}, "a": {}}}`,
 			[]string{
-				`zone "a": must have a limit: limits, max_events with window, min_interval or in_flight`,
+				`zone "a": must have a limit: limit (in JSON limits), events with window (max_events), min_interval or in_flight`,
 				`zone "b": events: must be at least 1, got 0`,
 			},
 		},
