@@ -216,7 +216,7 @@ func TestChoosing(t *testing.T) {
 		scenes      int
 		err         string
 	}{
-		{args: []string{"-only", "^memory/1_client/"}, scenes: 2},
+		{args: []string{"-only", "^memory/1_client/"}, scenes: 3},
 		{args: nil, parts: []string{"outage"}, scenes: len(outages)},
 		{args: nil, parts: []string{"sums"}, err: `no part is called "sums"`},
 		{args: []string{"-only", "nothing"}, err: "no scene of http, memory, redis, accuracy matches"},
