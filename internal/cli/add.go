@@ -82,6 +82,7 @@ func addRules(ctx context.Context, cmd *cobra.Command, d door, what admin.Add) e
 	if err != nil {
 		return err
 	}
+	warnOfFirst(cmd, d, &made)
 	return writeDone(cmd, &made)
 }
 

@@ -19,13 +19,18 @@ func changes(cmd *cobra.Command, work func(ctx context.Context, cmd *cobra.Comma
 			if err != nil {
 				return err
 			}
-			if _, direct := d.(admin.Desk); direct && made.Version == 1 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning: nothing was ever kept there before: if a Caddy has a list, it is elsewhere (--redis, --db, --prefix, --file)")
-			}
+			warnOfFirst(cmd, d, &made)
 			return writeDone(cmd, &made)
 		})
 	}
 	return cmd
+}
+
+// warnOfFirst warns of the first change of a list that is reached past Caddy: there may be none that reads it.
+func warnOfFirst(cmd *cobra.Command, d door, made *admin.Done) {
+	if _, direct := d.(admin.Desk); direct && made.Version == 1 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: nothing was ever kept there before: if a Caddy has a list, it is elsewhere (--redis, --db, --prefix, --file)")
+	}
 }
 
 // text is the value of a flag.
