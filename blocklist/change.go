@@ -34,7 +34,7 @@ type Content struct {
 	// Version counts the changes so far.
 	Version uint64
 	// Born tells a list from another that was begun in its place, when the keeper had lost
-	// it; empty where that cannot be told. It is a word without blanks.
+	// it; empty where that cannot be told. It is a word of the keeper's, without blanks.
 	Born string
 	// Mode of the whole list. Default: Enforce.
 	Mode Mode

@@ -2,23 +2,29 @@
 --
 -- KEYS: rules and bans, hashes of text forms by name and ID, that of a ban behind its end in
 -- milliseconds; the ends of rules and those of bans, sorted sets of names and IDs by when they can be
--- forgotten, in milliseconds; the state, a hash of version, mode and when the list was begun; the trail, a list of records, the
+-- forgotten, in milliseconds; the state, a hash of version, mode and the line by which the list is known; the trail, a list of records, the
 -- latest first.
 --
 -- ARGV: the channel; the record's head behind its version; 'auto' if the change leaves no record; the version
--- that the list must have, or ''; the version that the change is to lead to, or ''; the most rules, bans,
+-- that the list must have, or ''; the least version that the change is to lead to; the line that the list must have,
+-- or '*' for a change that is no gift; the line that it gets, unless it has one and this is no gift; the most rules, bans,
 -- records and bytes of records; then six for each thing that the change does: word, ID, text or '' to take it out, the line that
 -- would take it out, when it ends and when it can be forgotten, in milliseconds, 0 for never.
 --
+-- A gift is a part of a list that was lost: it puts only what is not there, and is made to the list with just
+-- that line. The last one brings the line that says that all was given.
+--
 -- Returns the version that the change led to; or a table of a word and what it is about: denied, and the
 -- commands that the user has no right to; again, and the version; missing, and the places of what is not
--- there; full, and how many rules there would be. A change of nothing writes nothing: it asks for the rights.
+-- there; full, and how many rules there would be. A change of nothing that is no gift writes nothing: it asks for
+-- the rights.
 
 local rules, bans, rule_ends, ban_ends, state, trail = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local channel, head, auto, wanted, to = ARGV[1], ARGV[2], ARGV[3] == 'auto', ARGV[4], ARGV[5]
-local most_rules, most_bans = tonumber(ARGV[6]), tonumber(ARGV[7])
-local most_records, most_bytes = tonumber(ARGV[8]), tonumber(ARGV[9])
-local first_op, op_size = 10, 6
+local channel, head, auto, wanted, least = ARGV[1], ARGV[2], ARGV[3] == 'auto', ARGV[4], tonumber(ARGV[5])
+local gift, line = ARGV[6] ~= '*', ARGV[7]
+local most_rules, most_bans = tonumber(ARGV[8]), tonumber(ARGV[9])
+local most_records, most_bytes = tonumber(ARGV[10]), tonumber(ARGV[11])
+local first_op, op_size = 12, 6
 
 -- A server takes back nothing of a script that fails half way. So nothing is written before all has been asked
 -- that can fail: the rights (servers before 7.0 cannot be asked), and the types of all keys.
@@ -49,7 +55,8 @@ redis.call('HLEN', bans)
 redis.call('LRANGE', trail, 0, 0)
 
 local version = tonumber(redis.call('HGET', state, 'version') or '0')
-if wanted ~= '' and tonumber(wanted) ~= version then
+local old_line = redis.call('HGET', state, 'born') or ''
+if wanted ~= '' and tonumber(wanted) ~= version or gift and ARGV[6] ~= old_line then
 	return {'again', string.format('%.0f', version)}
 end
 
@@ -65,8 +72,8 @@ local function find(ends)
 end
 local rules_over, bans_over = find(rule_ends), find(ban_ends)
 
--- A list that was lost and begun anew is known by this, whatever its version.
-local born = time[1] .. '.' .. time[2]
+-- Once it has a line, only gifts give it another.
+local new_line = (gift or old_line == '') and line or old_line
 
 local missing, more = {'missing'}, 0
 for i = first_op, #ARGV, op_size do
@@ -90,7 +97,7 @@ if more > 0 and count > most_rules then
 	return {'full', string.format('%d', count)}
 end
 
-if #ARGV < first_op then
+if #ARGV < first_op and not gift then
 	return string.format('%.0f', version)
 end
 local function sweep(hash, ends, over)
@@ -119,18 +126,25 @@ for i = first_op, #ARGV, op_size do
 	local word, id, text, gone, ends, forgotten = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
 	local old, skip
 	if word == 'mode' then
-		old = redis.call('HGET', state, 'mode') or 'enforce'
-		redis.call('HSET', state, 'mode', text)
+		old = redis.call('HGET', state, 'mode')
+		skip = gift and old
+		old = old or 'enforce'
+		if not skip then
+			redis.call('HSET', state, 'mode', text)
+		end
 	elseif word == 'rule' then
 		old = redis.call('HGET', rules, id)
-		put(rules, rule_ends, id, text, forgotten)
+		skip = gift and old
+		if not skip then
+			put(rules, rule_ends, id, text, forgotten)
+		end
 	else
 		local value = redis.call('HGET', bans, id)
 		local old_end
 		if value then
 			old_end, old = string.match(value, '^(%d+) (.*)$')
 		end
-		skip = auto and old_end and text ~= '' and tonumber(old_end) > tonumber(ends)
+		skip = value and (gift or auto and old_end and text ~= '' and tonumber(old_end) > tonumber(ends))
 		if not skip then
 			put(bans, ban_ends, id, text ~= '' and ends .. ' ' .. text or '', forgotten)
 		end
@@ -140,7 +154,7 @@ for i = first_op, #ARGV, op_size do
 		undo[#undo + 1] = 'undo ' .. (old and word .. ' ' .. old or gone)
 	end
 end
-if #done == 0 then
+if #done == 0 and new_line == old_line then
 	return string.format('%.0f', version)
 end
 
@@ -154,11 +168,8 @@ if excess > 0 then
 	end
 end
 
-version = string.format('%.0f', to ~= '' and tonumber(to) or version + 1)
-redis.call('HSET', state, 'version', version)
-if not redis.call('HGET', state, 'born') then
-	redis.call('HSET', state, 'born', born)
-end
+version = string.format('%.0f', math.max(version + 1, least))
+redis.call('HSET', state, 'version', version, 'born', new_line)
 local text = 'change ' .. version .. ' ' .. head .. '\n' .. table.concat(done, '\n')
 if not auto then
 	local record = text .. '\n' .. table.concat(undo, '\n')
@@ -179,8 +190,8 @@ if not auto then
 	end
 	redis.call('HSET', state, 'trail_bytes', string.format('%.0f', bytes))
 end
--- What is long is not told to everybody, but fetched.
-if #text > 65536 then
+-- What is long is not told to everybody, but fetched, and so is a list with another line.
+if #text > 65536 or gift and new_line ~= old_line then
 	text = 'version ' .. version
 end
 redis.call('PUBLISH', channel, text)

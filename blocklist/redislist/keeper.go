@@ -122,7 +122,7 @@ func (k *Keeper) Apply(ctx context.Context, c blocklist.Change) (uint64, error) 
 		return 0, err
 	}
 	if c.Undo == 0 {
-		return k.change(ctx, c, "", "")
+		return k.change(ctx, c, terms{})
 	}
 	rec, err := k.record(ctx, c.Undo)
 	if err != nil {
@@ -137,7 +137,7 @@ func (k *Keeper) Apply(ctx context.Context, c blocklist.Change) (uint64, error) 
 		if err != nil {
 			return 0, err
 		}
-		made, err := k.change(ctx, undoing, strconv.FormatUint(version, 10), "")
+		made, err := k.change(ctx, undoing, terms{version: strconv.FormatUint(version, 10)})
 		if !errors.Is(err, errAgain) {
 			return made, err
 		}
@@ -148,10 +148,16 @@ func (k *Keeper) Apply(ctx context.Context, c blocklist.Change) (uint64, error) 
 // errAgain says that the list has not the version any more that a change was made for.
 var errAgain = errors.New("the list was changed meanwhile")
 
-// change runs the script. The list must have the version wanted, and then gets the version to; both may be empty.
-func (k *Keeper) change(ctx context.Context, c blocklist.Change, wanted, to string) (uint64, error) {
+// terms are what a change asks of the list beyond itself.
+type terms struct {
+	version string // that it must have; empty for any
+	gift    *gift  // nil for none
+}
+
+// change runs the script.
+func (k *Keeper) change(ctx context.Context, c blocklist.Change, t terms) (uint64, error) {
 	keys, ops := k.keys(), c.Ops()
-	args := make([]any, 0, 16+len(keys)+6*len(ops))
+	args := make([]any, 0, 18+len(keys)+6*len(ops))
 	args = append(args, "eval", changeScript, len(keys))
 	for _, key := range keys {
 		args = append(args, key)
@@ -161,7 +167,11 @@ func (k *Keeper) change(ctx context.Context, c blocklist.Change, wanted, to stri
 	if c.Auto {
 		auto = "auto"
 	}
-	args = append(args, k.name("news"), "by="+head, auto, wanted, to, k.bounds.rules, k.bounds.bans, k.bounds.records, k.bounds.bytes)
+	g := gift{of: "*", line: newLine()}
+	if t.gift != nil {
+		g = *t.gift
+	}
+	args = append(args, k.name("news"), "by="+head, auto, t.version, g.least, g.of, g.line, k.bounds.rules, k.bounds.bans, k.bounds.records, k.bounds.bytes)
 	for _, op := range ops {
 		gone := op
 		gone.Text = ""
@@ -217,7 +227,7 @@ func (d *Denied) Unwrap() error { return limiter.ErrUnavailable }
 // permitted asks whether the user may change the list; the error is then a [*Denied]. Servers before 7.0
 // do not know.
 func (k *Keeper) permitted(ctx context.Context) error {
-	_, err := k.change(ctx, blocklist.Change{}, "", "")
+	_, err := k.change(ctx, blocklist.Change{}, terms{})
 	var reply redis.Error
 	if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM") {
 		return &Denied{[]string{"EVAL"}}
@@ -290,7 +300,7 @@ type state struct {
 	version uint64 // 0 for a list that was never written
 	mode    blocklist.Mode
 	moded   bool   // whether mode was ever set
-	born    string // see [blocklist.Content.Born]; empty for old lists
+	born    string // the list's line
 }
 
 func (k *Keeper) state(ctx context.Context) (state, error) {

@@ -2,87 +2,97 @@ package redislist
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strconv"
 
 	"github.com/weirhq/caddy-weir/blocklist"
-	"github.com/weirhq/caddy-weir/limiter"
 )
 
-// lost reports whether the server has lost the list, and perhaps begun another since. A list that
-// has come further than ours was given back by somebody else.
+// lost reports whether the server has lost the list that was followed here, or a part of it, and perhaps begun another
+// since.
 func (w *watch) lost(s state) bool {
-	if !w.known || w.content.Version == 0 || s.version > w.content.Version {
+	if !w.known || w.content.Version == 0 {
 		return false
 	}
-	return s.version == 0 || w.content.Born != "" && s.born != w.content.Born
+	return s.version == 0 || w.content.Born != "" && !isIn(s.born, w.content.Born, w.content.Version)
 }
 
-// restore gives the list back to a server that lost it, unless somebody else was first. What was
-// made there since then, which is there, stays. It reports false if there is nothing to give.
-func (w *watch) restore(ctx context.Context, there blocklist.Content, s state) (given bool, err error) {
+// restore gives the list back to a server that lost it. What is there stays as it is: it was made since then. That all
+// was given is said last, in the list's line. So one who is interrupted begins again, and two who do it at once
+// give the same, until either is done: then the other is told to look again.
+func (w *watch) restore(ctx context.Context, there blocklist.Content, s state) error {
 	ours := w.content.Sweep(w.now())
-	g := gift{wanted: strconv.FormatUint(s.version, 10), to: strconv.FormatUint(ours.Version+1, 10)}
-	g.change = blocklist.Change{By: "restore", Why: "the server had lost the list", At: w.now()}
+	r := restoring{w: w, gift: gift{of: s.born, line: s.born}}
+	if s.born == "" {
+		r.gift.line = newLine()
+	}
 	if !s.moded && ours.Mode != blocklist.Enforce {
-		g.change.Mode = &ours.Mode
+		r.part.Mode = &ours.Mode
 	}
-	for _, r := range ours.Rules {
-		if there.Text("rule", r.Name) != "" {
-			continue
-		}
-		if g.change.Put = append(g.change.Put, *r); len(g.change.Put) == blocklist.MaxChange {
-			if err := w.give(ctx, &g); err != nil {
-				return false, err
-			}
-		}
+	has := make(map[string]bool, len(there.Rules))
+	for _, rule := range there.Rules {
+		has[rule.Name] = true
 	}
-	if len(g.change.Put) > 0 {
-		if err := w.give(ctx, &g); err != nil {
-			return false, err
+	for _, rule := range ours.Rules {
+		if !has[rule.Name] {
+			r.part.Put = append(r.part.Put, *rule)
+			r.giveFull(ctx)
 		}
 	}
-	for b := range ours.Bans.All() {
-		if there.Bans.Get(b.ID()) != nil {
-			continue
-		}
-		if g.change.Ban = append(g.change.Ban, *b); len(g.change.Ban) == blocklist.MaxChange {
-			if err := w.give(ctx, &g); err != nil {
-				return false, err
-			}
+	r.give(ctx)
+	for ban := range ours.Bans.All() {
+		if there.Bans.Get(ban.ID()) == nil {
+			r.part.Ban = append(r.part.Ban, *ban)
+			r.giveFull(ctx)
 		}
 	}
-	if len(g.change.Ban) > 0 || g.change.Mode != nil {
-		if err := w.give(ctx, &g); err != nil {
-			return false, err
-		}
-	}
-	if g.to != "" {
-		return false, nil
-	}
-	if w.restored != nil {
+	r.give(ctx)
+	r.finish(ctx, ours)
+	if r.err == nil && w.restored != nil {
 		w.restored(ours)
 	}
-	return true, w.read(ctx)
+	return r.err
 }
 
-// A gift is the next part of what is given back. The first asks that the list has the version
-// wanted, and leads to another; then both are empty.
+// restoring is what remains to be given. After an error it gives nothing more.
+type restoring struct {
+	w    *watch
+	gift gift
+	part blocklist.Change
+	err  error
+}
+
+// A gift is a part of what is given back: to the list with the line of, which then has another. The last one leads to
+// a version that is not less than least.
 type gift struct {
-	change     blocklist.Change
-	wanted, to string
+	of, line string
+	least    uint64
 }
 
-// give makes one part of what is restored.
-func (w *watch) give(ctx context.Context, g *gift) error {
-	c := &g.change
-	c.Auto = len(c.Put) == 0 && c.Mode == nil
-	_, err := w.change(ctx, *c, g.wanted, g.to)
-	g.wanted, g.to = "", ""
-	c.Put, c.Ban, c.Mode = nil, nil, nil
-	if errors.Is(err, errAgain) {
-		return fmt.Errorf("%w: redis: %w", limiter.ErrUnavailable, err) // and the next session reads what is there
+func (r *restoring) giveFull(ctx context.Context) {
+	if len(r.part.Put)+len(r.part.Ban) >= blocklist.MaxChange {
+		r.give(ctx)
 	}
-	return err
+}
+
+// give gives the part that was gathered, if there is one.
+func (r *restoring) give(ctx context.Context) {
+	if len(r.part.Put)+len(r.part.Ban) > 0 || r.part.Mode != nil {
+		r.part.Auto = len(r.part.Put) == 0 && r.part.Mode == nil
+		r.send(ctx)
+	}
+}
+
+// finish says that all of a list was given. It is a version after all that anybody knows.
+func (r *restoring) finish(ctx context.Context, ours blocklist.Content) {
+	r.gift.line = withGiven(r.gift.line, ours.Born, ours.Version)
+	r.gift.least = ours.Version + 1
+	r.part.Auto = true
+	r.send(ctx)
+}
+
+func (r *restoring) send(ctx context.Context) {
+	if r.err == nil {
+		r.part.By, r.part.Why, r.part.At = "restore", "the server had lost the list", r.w.now()
+		_, r.err = r.w.change(ctx, r.part, terms{gift: &r.gift})
+	}
+	r.part, r.gift.of = blocklist.Change{}, r.gift.line
 }

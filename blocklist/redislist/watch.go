@@ -246,22 +246,26 @@ func (w *watch) set(c blocklist.Content) {
 	w.changed(c)
 }
 
-// read reads the whole list. What is published meanwhile comes after it and is put on top.
+// read reads the whole list, and gives back what of it was lost. What is published meanwhile comes after it and is
+// put on top.
 func (w *watch) read(ctx context.Context) error {
-	content, s, err := w.load(ctx)
-	var parts *Unreadable
-	if err != nil && !errors.As(err, &parts) {
-		return err
-	}
-	if w.lost(s) && w.denied == nil {
-		if given, err := w.restore(ctx, content, s); given || err != nil {
+	for range attempts {
+		content, s, err := w.load(ctx)
+		var parts *Unreadable
+		if err != nil && !errors.As(err, &parts) {
+			return err
+		}
+		if !w.lost(s) || w.denied != nil {
+			w.unread = err
+			w.set(content)
+			w.tell(w.fault())
+			return nil
+		}
+		if err := w.restore(ctx, content, s); err != nil && !errors.Is(err, errAgain) {
 			return err
 		}
 	}
-	w.unread = err
-	w.set(content)
-	w.tell(w.fault())
-	return nil
+	return fmt.Errorf("%w: redis: %w", limiter.ErrUnavailable, errAgain)
 }
 
 // Unreadable is what is wrong with single rules and bans of a list, which is otherwise read.
@@ -281,7 +285,27 @@ func (k *Keeper) Load(ctx context.Context) (blocklist.Content, error) {
 	return content, err
 }
 
+// load reads the list, all of it of one line: what was read while the server lost it is neither the old list
+// nor the new one.
 func (k *Keeper) load(ctx context.Context) (blocklist.Content, state, error) {
+	for range attempts {
+		content, s, bad := k.loadOnce(ctx)
+		var parts *Unreadable
+		if bad != nil && !errors.As(bad, &parts) {
+			return blocklist.Content{}, s, bad
+		}
+		after, err := k.state(ctx)
+		if err != nil {
+			return blocklist.Content{}, s, err
+		}
+		if after.born == s.born && after.version >= s.version {
+			return content, s, bad
+		}
+	}
+	return blocklist.Content{}, state{}, fmt.Errorf("%w: redis: %w", limiter.ErrUnavailable, errAgain)
+}
+
+func (k *Keeper) loadOnce(ctx context.Context) (blocklist.Content, state, error) {
 	s, err := k.state(ctx)
 	if err != nil {
 		return blocklist.Content{}, s, err
