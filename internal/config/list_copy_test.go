@@ -106,6 +106,23 @@ func TestListIsGivenBackFromDisk(t *testing.T) {
 	awaits(t, "it has all of it", func() bool { return len(n.list.Content().Rules) == 3 })
 }
 
+// Whoever gives the list back last waits for its copy: the process may end at once.
+func TestListCopyIsWrittenBeforeTheEnd(t *testing.T) {
+	ownData(t)
+	server := redistest.Start(t, redistest.Options{})
+	s := build(t, `{"redis": {"addresses": ["`+server.Addr()+`"], "timeout": "2s"}, "block": {}}`)
+	ctx, cancel := context.WithCancel(context.Background())
+	go s.Run(ctx)
+	n := &aNode{Shared: s}
+	n.apply(t, blocklist.Change{Put: []blocklist.Rule{listRule(t, "a path=/a")}})
+	path := copyPath(n)
+	cancel()
+	_ = s.Close()
+	if got, _, err := filelist.Read(path); err != nil || len(got.Rules) != 1 {
+		t.Errorf("the copy is %+v, %v", got, err)
+	}
+}
+
 // A list that only seems to be lost is not given back: what was taken out of it meanwhile stays out.
 func TestListIsNotGivenBackForNothing(t *testing.T) {
 	ownData(t)

@@ -54,8 +54,18 @@ type core struct {
 	forget []func()
 }
 
-// Destruct implements [caddy.Destructor].
+// lastCopy is how long the end of a process waits for the last copy on disk.
+const lastCopy = 10 * time.Second
+
+// Destruct implements [caddy.Destructor]. Nothing runs any more that would go on with it; what still ends writes the
+// last copy, and the process must not end before.
 func (c *core) Destruct() error {
+	ended := time.NewTimer(lastCopy)
+	defer ended.Stop()
+	select {
+	case <-c.watching:
+	case <-ended.C:
+	}
 	for _, forget := range c.forget {
 		forget()
 	}
