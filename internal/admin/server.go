@@ -204,7 +204,7 @@ func readObject(body []byte, what any) error {
 	if err := d.Decode(what); err != nil {
 		return fmt.Errorf("body: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("body: holds more than one JSON value")
 	}
 	return nil
