@@ -223,12 +223,13 @@ func (d Desk) Import(ctx context.Context, im Import) (Done, error) {
 		if err != nil {
 			return Done{}, err
 		}
-		replace(&c, content)
+		replace(&c, content.Sweep(d.Now()))
 	}
 	return d.linted(ctx, &im.Order, c)
 }
 
-// replace has a change take out the rules that it does not put. Bans stay: zones go on making
+// replace has a change take out the rules that it does not put, of a content without those that are over: they
+// are there for nobody. Bans stay: zones go on making
 // them, whatever is written down.
 func replace(c *blocklist.Change, content blocklist.Content) {
 	named := make(map[string]bool)

@@ -17,7 +17,11 @@ import (
 
 	"github.com/weirhq/caddy-weir/blocklist"
 	"github.com/weirhq/caddy-weir/blocklist/filelist"
+	"github.com/weirhq/caddy-weir/blocklist/keepertest"
+	"github.com/weirhq/caddy-weir/blocklist/redislist"
 	"github.com/weirhq/caddy-weir/internal/config"
+	"github.com/weirhq/caddy-weir/internal/redistest"
+	"github.com/weirhq/caddy-weir/limiter/redisstore"
 )
 
 // desk returns a desk on a list in a file.
@@ -214,6 +218,27 @@ func TestExportComesBack(t *testing.T) {
 	}
 }
 
+// TestReplaceWhatIsOver takes out all rules while one that is over still lies there: the keeper knows it no more.
+func TestReplaceWhatIsOver(t *testing.T) {
+	place := *desk(t).Board.(Direct).Place
+	server := redistest.Start(t, redistest.Options{})
+	k, err := redislist.Open(redisstore.Options{Addresses: []string{server.Addr()}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Close() })
+	place.Keeper = k
+	d, ctx := Desk{Direct{&place}}, t.Context()
+	ended := time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
+	must[uint64](t)(k.Apply(ctx, blocklist.Change{By: "ann", Put: []blocklist.Rule{
+		keepertest.Rule(t, "short path=/s expires="+ended), keepertest.Rule(t, "long path=/l"),
+	}}))
+	made := must[Done](t)(d.Import(ctx, Import{Order: ann, Text: "rule new path=/n", Replace: true}))
+	if !slices.Equal(made.Removed, []string{"long"}) {
+		t.Errorf("got %+v", made)
+	}
+}
+
 // TestBeforeTheApp asks the routes while no configuration runs.
 func TestBeforeTheApp(t *testing.T) {
 	for _, route := range new(API).Routes() {
@@ -251,7 +276,7 @@ func TestReadOrder(t *testing.T) {
 		t.Errorf("got %+v", rm)
 	}
 	for body, want := range map[string]string{
-		`{"nmes": []}`: `unknown field "nmes"`, `{} {}`: "more than one JSON value", ``: "EOF", `[]`: "cannot unmarshal array",
+		`{"nmes": []}`: `unknown field "nmes"`, `{} {}`: "more than one JSON value", `{}]`: "more than one JSON value", ``: "EOF", `[]`: "cannot unmarshal array",
 	} {
 		if err := read("/", "application/json", body, &rm); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", body, err, want)
