@@ -160,7 +160,9 @@ func (r *Rule) set(word, value string, given map[string]bool) error {
 	case "action":
 		r.Action, err = ParseAction(value)
 	case "expires":
-		r.Expires, err = parseTime(value)
+		if r.Expires = Never; value != "never" {
+			r.Expires, err = parseTime(value)
+		}
 	case "dropped":
 		r.Dropped, err = ParseDropped(value)
 	case "scope":

@@ -2,6 +2,7 @@ package blocklist
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -62,6 +63,22 @@ func TestParseRuleErrors(t *testing.T) {
 }
 
 // FuzzRuleText holds both directions: what is read is written so that it is read
+// The words of the command line for a rule that lasts hold in lines as well.
+func TestNeverInLines(t *testing.T) {
+	r, err := ParseRule("x path=/a expires=never")
+	if err != nil || !r.Expires.Equal(Never) {
+		t.Errorf("%s, %v", &r, err)
+	}
+}
+
+// Editors of Windows write a byte order mark.
+func TestByteOrderMark(t *testing.T) {
+	c, err := ParseChange(strings.NewReader("\ufeffrule x path=/a\n"))
+	if err != nil || len(c.Put) != 1 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
 // alike, and what is valid survives being written.
 func FuzzRuleText(f *testing.F) {
 	f.Add("scrapers user_agent=*bot* path=/w/* mode=dry_run", "path", "", "/a", "note")

@@ -113,7 +113,7 @@ func (c *Change) AddLine(line string) error {
 }
 
 // ParseChange reads the text form of a change from lines; empty ones and those that begin with #
-// are passed over. The error joins what is wrong with any of them, each with its number.
+// are passed over, and so is a byte order mark. The error joins what is wrong with any of them, each with its number.
 func ParseChange(r io.Reader) (Change, error) {
 	var c Change
 	var problems []error
@@ -122,7 +122,11 @@ func ParseChange(r io.Reader) (Change, error) {
 	n := 0
 	for lines.Scan() {
 		n++
-		line := strings.TrimSpace(lines.Text())
+		text := lines.Text()
+		if n == 1 {
+			text = strings.TrimPrefix(text, "\ufeff")
+		}
+		line := strings.TrimSpace(text)
 		if line == "" || line[0] == '#' {
 			continue
 		}
