@@ -141,6 +141,7 @@ func (m *Meter) ReadPreview(r *http.Request, p *Preview) (*Reading, error) {
 
 // add gives the meter a zone.
 func (m *Meter) add(z *zoneMeter, s *Shared) {
+	s.known.add(z)
 	m.zones = append(m.zones, z)
 	m.spotter.add(z, &s.crowds)
 	if z.previews != nil {

@@ -135,7 +135,6 @@ func (h *RateLimit) Build(ctx caddy.Context, s *Shared) (*Meter, error) {
 		if z.previews, err = c.Zones[name].Previews.build(z, s); err != nil {
 			return nil, err
 		}
-		s.known.add(z)
 		m.add(z, s)
 		m.leasing = m.leasing || c.Zones[name].InFlight > 0
 	}
