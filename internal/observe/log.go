@@ -99,8 +99,12 @@ func (o *Outcome) message() string {
 func asked(a *blocklist.Request) []zap.Field {
 	fields := []zap.Field{zap.Stringer("source", a.Source)}
 	for _, f := range []struct{ name, value string }{
-		{"handler", a.Handler}, {"message_type", a.MessageType}, {"user", a.User},
-		{"method", a.Method}, {"host", a.Host}, {"path", a.Path},
+		{"handler", a.Handler},
+		{"message_type", a.MessageType},
+		{"user", a.User},
+		{"method", a.Method},
+		{"host", a.Host},
+		{"path", a.Path},
 	} {
 		if f.value != "" {
 			fields = append(fields, zap.String(f.name, shownIn(maxPath, f.value)))
