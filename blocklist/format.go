@@ -77,7 +77,7 @@ func appendValue(b []byte, value, special string) []byte {
 
 // ParseRule reads the text form of a rule and checks the rule, as [Rule.CheckLoose] does. Any
 // valid rule that was written by [Rule.String] is read as it was, its times in UTC.
-func ParseRule(line string) (Rule, error) { return ParseRuleEnding(line, parseTime) }
+func ParseRule(line string) (Rule, error) { return ParseRuleEnding(line, parseEnd) }
 
 // ParseRuleEnding is ParseRule for what people write: end reads the word expires, which may then count
 // from now.
@@ -147,6 +147,14 @@ func parseTime(text string) (time.Time, error) {
 	return at.UTC(), nil
 }
 
+// parseEnd reads when something ends. As on the command line, never is an end.
+func parseEnd(text string) (time.Time, error) {
+	if text == "never" {
+		return Never, nil
+	}
+	return parseTime(text)
+}
+
 // set applies one pair. A word that no case knows is that of a field, which Check
 // will judge.
 func (r *Rule) set(word, value string, given map[string]bool) error {
@@ -160,9 +168,7 @@ func (r *Rule) set(word, value string, given map[string]bool) error {
 	case "action":
 		r.Action, err = ParseAction(value)
 	case "expires":
-		if r.Expires = Never; value != "never" {
-			r.Expires, err = parseTime(value)
-		}
+		r.Expires, err = parseTime(value)
 	case "dropped":
 		r.Dropped, err = ParseDropped(value)
 	case "scope":

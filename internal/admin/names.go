@@ -30,7 +30,7 @@ func (d Desk) named(ctx context.Context) string {
 // checkNames refuses a change whose bans were written down under another secret than that of this list.
 // Texts that do not say under which are believed.
 func (d Desk) checkNames(ctx context.Context, text string, c *blocklist.Change) error {
-	_, there, found := strings.Cut("\n"+text, "\n"+namedBy)
+	_, there, found := strings.Cut("\n"+strings.TrimPrefix(text, "\ufeff"), "\n"+namedBy)
 	if bans := len(c.Ban) + len(c.Lift); !found || bans == 0 {
 		return nil
 	}
