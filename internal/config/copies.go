@@ -1,6 +1,8 @@
 package config
 
 import (
+	"net/http"
+
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/weirhq/caddy-weir/internal/copies"
@@ -46,6 +48,9 @@ func (h *holds) copies(zone string, memory int64) (pooledCopies, error) {
 	p.shelf.SetMost(memory)
 	return p, nil
 }
+
+// copyKey is the key of the copies that answer a request.
+func copyKey(r *http.Request) (key string, ok bool) { return copies.Key(r, originalURL(r)) }
 
 // checkMemory checks how many bytes copies may take. 0 stands for the default.
 func checkMemory(r report, n int64) {

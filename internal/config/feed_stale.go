@@ -52,7 +52,7 @@ func (s *staleMeter) find(r *http.Request, now time.Time) (*copies.Copy, bool) {
 	if !copies.Anonymous(r) {
 		return nil, false
 	}
-	key, ok := copies.Key(r)
+	key, ok := copyKey(r)
 	if !ok {
 		return nil, false
 	}
@@ -76,7 +76,7 @@ func (d *Reading) stale(next caddyhttp.Handler) caddyhttp.Handler {
 		})
 	}
 	return caddyhttp.HandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
-		key, ok := copies.Key(r)
+		key, ok := copyKey(r)
 		if !ok || !copies.Anonymous(r) {
 			return next.ServeHTTP(w, r)
 		}

@@ -45,7 +45,7 @@ func (m *Meter) Preview(r *http.Request) *Preview {
 		if repl, ok := r.Context().Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 			repl.Set(previewName, family)
 		}
-		if key, ok := copies.Key(r); ok && err == nil && !exempt && copies.Anonymous(r) {
+		if key, ok := copyKey(r); ok && err == nil && !exempt && copies.Anonymous(r) {
 			p.key, p.shared = key, true
 		}
 		return p

@@ -77,6 +77,23 @@ func TestCommonKeys(t *testing.T) {
 	}
 }
 
+// TestPreviewRewritten: whose paths handle_path has stripped, or try_files sent to one script, are not
+// given the copies of each other.
+func TestPreviewRewritten(t *testing.T) {
+	m := build(t, `{}`).meter(t, `{"rate_limits": {"rewritten": {"previews": {}}}}`)
+	key := func(came, is string) string {
+		r := from("203.0.113.1", came, "User-Agent", "Twitterbot/1.0")
+		r.URL.Path = is
+		return m.Preview(r).key
+	}
+	if a, b := key("/a/", "/"), key("/b/", "/"); a == b || a == key("/", "/") {
+		t.Errorf("one key for two addresses: %q", a)
+	}
+	if a, b := key("/a/", "/"), key("/a/", "/"); a != b {
+		t.Errorf("two keys for one address: %q, %q", a, b)
+	}
+}
+
 const firefox = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:128.0) Gecko/20100101 Firefox/128.0"
 
 // TestPreviewsCostOthersNothing: a request of another program allocates no more where there is a zone

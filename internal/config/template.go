@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/textproto"
+	"net/url"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -199,11 +200,14 @@ func appendHost(dst []byte, hostport string) []byte {
 }
 
 // originalPath returns the path that the client sent, before any rewrite.
-func originalPath(r *http.Request) string {
+func originalPath(r *http.Request) string { return originalURL(r).Path }
+
+// originalURL returns the URL that the client sent, before any rewrite.
+func originalURL(r *http.Request) *url.URL {
 	if was, ok := r.Context().Value(caddyhttp.OriginalRequestCtxKey).(http.Request); ok {
-		return was.URL.Path
+		return was.URL
 	}
-	return r.URL.Path
+	return r.URL
 }
 
 // onePath gives the spellings of one path the same text, so that a limit by path is

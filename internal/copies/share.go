@@ -11,14 +11,19 @@ import (
 // maxKey is the longest key of an address, in bytes. What is longer is not kept.
 const maxKey = 2048
 
-// Key is what a request asks for: scheme, host, path and query as they are; ok is false if that is
-// too long to be kept.
-func Key(r *http.Request) (key string, ok bool) {
+// Key is what a request asks for: scheme, host, path and query as they came and, if they are not the
+// same any more, as they are; ok is false if that is too long to be kept. One of them is not enough:
+// rewrites make one address of many, and many handlers answer one.
+func Key(r *http.Request, came *url.URL) (key string, ok bool) {
 	scheme := "http://"
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	key = scheme + strings.ToLower(r.Host) + pathOf(r.URL)
+	first, now := pathOf(came), pathOf(r.URL)
+	key = scheme + strings.ToLower(r.Host) + first
+	if now != first {
+		key += " " + now // which no address has that came
+	}
 	return key, len(key) <= maxKey
 }
 

@@ -27,23 +27,43 @@ func get(target string, fields ...string) *http.Request {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+func keyOf(r *http.Request) (string, bool) { return Key(r, r.URL) }
+
 func TestKey(t *testing.T) {
 	seen := map[string]string{}
 	for _, target := range []string{
 		"http://a.example/x", "https://a.example/x", "http://b.example/x", "http://a.example:8080/x", "http://a.example/X",
 		"http://a.example/x/", "http://a.example/x?", "http://a.example/x?a=1", "http://a.example/x?a=2", "http://a.example/%78%2f", "http://a.example/x%2F",
 	} {
-		key, ok := Key(get(target))
+		key, ok := keyOf(get(target))
 		if !ok || seen[key] != "" {
 			t.Errorf("%s: %q, which %q has too", target, key, seen[key])
 		}
 		seen[key] = target
 	}
-	if a, _ := Key(get("http://A.example/x")); seen[a] != "http://a.example/x" {
+	if a, _ := keyOf(get("http://A.example/x")); seen[a] != "http://a.example/x" {
 		t.Errorf("the case of the host counts: %q", a)
 	}
-	if _, ok := Key(get("http://a.example/?" + strings.Repeat("x", maxKey))); ok {
+	if _, ok := keyOf(get("http://a.example/?" + strings.Repeat("x", maxKey))); ok {
 		t.Error("any length is kept")
+	}
+}
+
+// TestKeyRewritten: neither are two addresses one that a rewrite sends to one script, nor those that two
+// handlers strip of what sets them apart.
+func TestKeyRewritten(t *testing.T) {
+	seen := map[string]string{}
+	for _, address := range [...][2]string{
+		{"/x", "/x"}, {"/a/x", "/x"}, {"/b/x", "/x"}, {"/x", "/a/x"}, {"/1", "/index.php"}, {"/2", "/index.php"}, {"/1", "/index.php?p=1"},
+	} {
+		r := get(address[0])
+		came := *r.URL
+		r.URL = get(address[1]).URL
+		key, ok := Key(r, &came)
+		if !ok || seen[key] != "" {
+			t.Errorf("%v: %q, which %q has too", address, key, seen[key])
+		}
+		seen[key] = strings.Join(address[:], " as ")
 	}
 }
 
