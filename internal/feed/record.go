@@ -1,6 +1,9 @@
 package feed
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // How long and how often things are let pass that are no abuse.
 const (
@@ -21,6 +24,10 @@ const (
 	// devices is how many readers with the same key are believed to have an old version, each of
 	// which gets the new one: people have two or three at home, mostly with the same reader.
 	devices = 3
+	// mostPieces is how many parts of a version a reader may have besides what is free: it may break
+	// off, but whoever asks for all bytes by Range, or leaves before the last, is not to have it for
+	// nothing for ever.
+	mostPieces = 3
 )
 
 // A record is what is known of one reader of one feed.
@@ -36,6 +43,7 @@ type record struct {
 
 	granted  uint64 // the version of which whole feeds were given for nothing, or paid
 	grants   uint16 // how many
+	pieces   uint8  // how many parts of it were sent that did not count
 	complete uint64 // the version that was last received to its end
 	proper   bool   // whether it sent an honest validator since it last sent none
 	blunt    bool   // whether its validators spare nothing: the answer was whole all the same
@@ -101,7 +109,7 @@ func (c *record) grant(version uint64, people uint16) bool {
 	case version == 0:
 		return false
 	case c.granted != version:
-		c.granted, c.grants = version, 1
+		c.granted, c.grants, c.pieces = version, 1, 0
 		return true
 	case c.grants < people:
 		c.grants++
@@ -113,6 +121,17 @@ func (c *record) grant(version uint64, people uint16) bool {
 // has reports whether the reader has had its whole feeds of a version.
 func (c *record) has(version uint64, people uint16) bool {
 	return version != 0 && c.granted == version && c.grants >= people
+}
+
+// broken gives back what an answer used up that was not the whole feed, or none.
+func (c *record) broken(v *Visit, a *Answer) {
+	if a.Bytes > 0 && (a.Status == http.StatusOK || a.Status == http.StatusPartialContent) {
+		if c.pieces == mostPieces {
+			return
+		}
+		c.pieces++
+	}
+	c.giveBack(v)
 }
 
 // giveBack undoes what an excuse noted.

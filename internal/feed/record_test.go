@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -186,6 +187,51 @@ func TestNewsLost(t *testing.T) {
 	d.want(Unconditional, 0, 0, "x", "GET")
 	d.pass(time.Minute)
 	d.want(Unconditional, Full, Full, "x", "GET")
+}
+
+// TestPieces: what comes in parts, or not to its end, is not for nothing for ever. All of a feed is
+// one part as well.
+func TestPieces(t *testing.T) {
+	for name, part := range map[string]Answer{"a range": {Status: 206, Bytes: 47}, "broken off": {Status: 200, Bytes: 46}} {
+		d := newDesk(t)
+		d.settle("x")
+		ask := func(want int64, answers ...Answer) {
+			t.Helper()
+			v := d.book.Enter(d.request("x", 1, "GET"), &d.rules)
+			if v.Cost() != want {
+				t.Errorf("%s: cost %d, want %d", name, v.Cost(), want)
+			}
+			for _, a := range answers {
+				a.Now, a.Header = d.now, header("Etag", d.etag, "Last-Modified", d.date)
+				d.book.Served(&v, &a, &d.rules)
+			}
+			d.pass(time.Minute)
+		}
+		for _, version := range []string{`"v2"`, `"v3"`} {
+			d.publish(version)
+			d.visit("somebody", "GET")
+			for range mostPieces + 1 {
+				ask(0, Answer{Status: 503, Bytes: 10}) // the site's fault
+				ask(0, part)
+			}
+			ask(Full, part)
+		}
+	}
+	// Nor while a reader subscribes.
+	d := newDesk(t)
+	d.settle("somebody")
+	free := 0
+	for i := range 20 {
+		v := d.book.Enter(d.request("new", 1, "GET", "Range", fmt.Sprintf("bytes=%d-", i)), &d.rules)
+		if v.Cost() == 0 {
+			free++
+		}
+		d.book.Served(&v, &Answer{Status: 206, Bytes: 47, Now: d.now, Header: header("Etag", d.etag)}, &d.rules)
+		d.pass(300 * time.Millisecond)
+	}
+	if want := graceFulls + mostPieces + 1 + mostPieces; free != want { // and the version, which is news
+		t.Errorf("%d parts for nothing, want %d", free, want)
+	}
 }
 
 // TestRefetch: A20 and T12, a reader that is polite otherwise may leave its validators out.

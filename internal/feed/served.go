@@ -56,7 +56,7 @@ func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
 			f.measure(a.Bytes)
 		}
 	} else if v.grace != again {
-		v.record.giveBack(v) // nothing of what it may have was received
+		v.record.broken(v, a)
 	}
 	if found {
 		return 0
@@ -90,7 +90,7 @@ func (c *record) note(v *Visit, a *Answer, before uint64, f *state) {
 		return
 	case !a.Complete:
 		if v.grace == news {
-			c.giveBack(v)
+			c.broken(v, a)
 		}
 		return
 	}
@@ -104,7 +104,7 @@ func (c *record) note(v *Visit, a *Answer, before uint64, f *state) {
 	switch {
 	case v.grace == news && c.granted == now:
 	case c.granted != now:
-		c.granted, c.grants = now, 1
+		c.granted, c.grants, c.pieces = now, 1, 0
 	case c.grants < manyGrants:
 		c.grants++
 	}
