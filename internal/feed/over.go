@@ -26,12 +26,12 @@ func (b *Book) Unchanged(v *Visit) (m Match, ok bool) {
 }
 
 // Received returns what to say to a client that received the current version to its end, if
-// this reader did and nobody shares its key.
+// this reader did, nobody shares its key, and it is sure to be one version.
 func (b *Book) Received(v *Visit) (m Match, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := b.feeds.get(v.feed)
-	if v.other || f.empty() || v.record.complete != f.current() || v.people > 1 {
+	if v.other || f.empty() || v.record.complete != f.current() || v.people > 1 || f.versions[0].vague {
 		return m, false
 	}
 	return f.versions[0].match(), true

@@ -106,6 +106,25 @@ func TestInstead(t *testing.T) {
 	if _, ok := d.book.Received(&v); ok {
 		t.Error("received by somebody who never was here")
 	}
+	for name, a := range map[string]Answer{
+		"another coding, and no date":          {Status: 200, Header: header("Etag", `"b"`)},
+		"a 304 with a tag that nobody has had": {Status: 304, Header: header("Etag", `"b"`)},
+	} {
+		d := newDesk(t)
+		d.date, d.extra = "", header("Content-Encoding", "gzip")
+		d.settle("x")
+		before := d.book.Enter(d.request("x", 1, "GET"), &d.rules)
+		if _, ok := d.book.Received(&before); !ok {
+			t.Errorf("before %s: not received", name)
+		}
+		v := d.book.Enter(d.request("y", 1, "GET", "If-None-Match", `"b"`), &d.rules)
+		a.Now = d.now
+		d.book.Served(&v, &a, &d.rules)
+		v = d.book.Enter(d.request("x", 1, "GET"), &d.rules)
+		if _, ok := d.book.Received(&v); ok {
+			t.Errorf("%s: received what may be new", name)
+		}
+	}
 	d.publish(`"v2"`)
 	d.visit("somebody", "GET")
 	v = refuse("x", 1)

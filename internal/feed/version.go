@@ -22,6 +22,7 @@ type version struct {
 	modified time.Time // zero if no answer told
 	date     string    // the same as the answer wrote it
 	since    time.Time // when it was first seen
+	vague    bool      // whether it may be two: nothing but another coding, or a 304, joined their tags
 }
 
 // A tag is how one coding of a version is known.
@@ -104,6 +105,7 @@ func (f *state) learn(status int, h http.Header, now time.Time) {
 		}
 	}
 	if !f.empty() && f.versions[0].kin(status, modified) && t.opaque != "" && f.versions[0].join(t) {
+		f.versions[0].vague = f.versions[0].vague || modified.IsZero()
 		return
 	}
 	f.last++
