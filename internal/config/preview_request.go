@@ -111,6 +111,10 @@ func (p *Preview) Serve(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 				m.seen.Use(r, observe.CopyDryHit)
 				return pass(next)
 			}
+			flight.Leave()
+			if c, ok := p.find(r); ok { // somebody was faster than who leads
+				return p.hit(w, r, c, observe.CopyCoalesced, next, pass)
+			}
 		}
 		break
 	}

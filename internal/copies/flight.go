@@ -118,6 +118,13 @@ func (f *Flight) Land(kept bool) {
 	close(f.landed)
 }
 
+// Leave lets the next request lead a flight of its own, and not wait for this one, which is late.
+func (f *Flight) Leave() {
+	f.of.mu.Lock()
+	defer f.of.mu.Unlock()
+	f.end()
+}
+
 // HandOver lets another one lead, if any waits: this one has failed.
 func (f *Flight) HandOver() {
 	f.of.mu.Lock()

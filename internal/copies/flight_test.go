@@ -45,6 +45,27 @@ func TestFlight(t *testing.T) {
 	}
 }
 
+// TestLeftBehind: who was late has others wait for somebody else; those who wait already still hear.
+func TestLeftBehind(t *testing.T) {
+	fs := NewFlights(10)
+	slow, _ := fs.Enter("a")
+	ends := make(chan End)
+	fs.enter(t, t.Context(), nil, ends)
+	slow.Leave()
+	next, leads := fs.Enter("a")
+	if !leads {
+		t.Fatal("others wait for one that is late")
+	}
+	slow.Land(true)
+	if end := <-ends; end != Landed {
+		t.Errorf("end %d", end)
+	}
+	if _, leads := fs.Enter("a"); leads {
+		t.Error("the late one ended the next")
+	}
+	next.Land(true)
+}
+
 // TestHandOver: if the leader fails one of those who wait leads, until nobody is left.
 func TestHandOver(t *testing.T) {
 	fs := NewFlights(10)

@@ -13,6 +13,7 @@ import (
 type Recording struct {
 	shelf *Shelf
 	key   string
+	began time.Time
 	copy  Copy
 	taken int64 // of the shelf's bytes
 	want  int64 // how long the body is; -1 if that was not told
@@ -23,7 +24,7 @@ type Recording struct {
 // Record begins to record the answer to a request, of which the header is known. fits is false if it
 // is too long to be kept; rec is nil then, and if somebody else records the same.
 func (s *Shelf) Record(key string, r *http.Request, status int, h http.Header, now time.Time) (rec *Recording, fits bool) {
-	rec = &Recording{shelf: s, key: key, want: -1}
+	rec = &Recording{shelf: s, key: key, began: now, want: -1}
 	rec.copy = Copy{
 		Status: status, Header: lasting(h), aged: aged(h),
 		coding: h.Get("Content-Encoding"),
@@ -41,7 +42,7 @@ func (s *Shelf) Record(key string, r *http.Request, status int, h http.Header, n
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.look(key, now); e != nil && e.recording {
+	if e := s.look(key, now); e != nil && e.recording != nil && now.Sub(e.recording.began) < slow {
 		return nil, true
 	}
 	if !rec.take(rec.copy.size() + max(rec.want, 0)) {
@@ -51,7 +52,7 @@ func (s *Shelf) Record(key string, r *http.Request, status int, h http.Header, n
 	if e == nil {
 		e = s.add(key)
 	}
-	e.recording = true
+	e.recording = rec
 	if rec.want > 0 {
 		rec.copy.Body = make([]byte, 0, rec.want)
 	}
@@ -104,7 +105,7 @@ func (rec *Recording) Keep(now, until time.Time) bool {
 	s := rec.shelf
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !rec.finish() || !rec.Whole() {
+	if current := rec.current(); !rec.finish() || !current || !rec.Whole() {
 		return false
 	}
 	c := rec.copy
@@ -130,8 +131,18 @@ func (rec *Recording) finish() bool {
 	}
 	rec.over = true
 	rec.shelf.taken -= rec.taken
-	if at := rec.shelf.entries[rec.key]; at != nil {
-		at.Value.(*entry).recording = false
+	if at := rec.shelf.entries[rec.key]; at != nil && rec.current() {
+		at.Value.(*entry).recording = nil
 	}
 	return true
 }
+
+// current reports whether nobody has begun to record the same since. The lock is held.
+func (rec *Recording) current() bool {
+	at := rec.shelf.entries[rec.key]
+	return at == nil || at.Value.(*entry).recording == rec
+}
+
+// slow is after what time a recording keeps nobody from another one of the same: it is no faster than
+// its client, who may take in nothing at all.
+const slow = 5 * time.Second

@@ -31,8 +31,8 @@ type entry struct {
 	key       string
 	size      int64
 	copies    []*Copy
-	alone     time.Time // until when nobody shares what is answered
-	recording bool
+	alone     time.Time  // until when nobody shares what is answered
+	recording *Recording // that will be kept, nil if there is none
 }
 
 // NewShelf returns an empty shelf for so many bytes. A copy has a quarter of them at most.

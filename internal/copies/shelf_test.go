@@ -146,6 +146,36 @@ func TestOneRecords(t *testing.T) {
 	}
 }
 
+// TestSlowRecords: a client that takes in nothing keeps nobody else from recording for long.
+func TestSlowRecords(t *testing.T) {
+	s := NewShelf(1 << 20)
+	record := func(age time.Duration) *Recording {
+		rec, _ := s.Record("a", get("/"), 200, header(), noon.Add(age))
+		return rec
+	}
+	first := record(0)
+	_, _ = first.Write([]byte("first"))
+	if record(slow-1) != nil {
+		t.Error("two record the same at once")
+	}
+	second := record(slow)
+	if second == nil {
+		t.Fatal("a slow client keeps all others from recording")
+	}
+	if _, _ = second.Write([]byte("second")); !second.Keep(noon, noon.Add(time.Hour)) {
+		t.Error("what took over is not kept")
+	}
+	if first.Keep(noon, noon.Add(time.Hour)) {
+		t.Error("what is older takes the place of what is newer")
+	}
+	if c, ok := s.Find("a", header(), noon); !ok || string(c.Body) != "second" || s.taken != 0 {
+		t.Errorf("%q, %v, %d bytes of recordings", c.Body, ok, s.taken)
+	}
+	if rec := record(slow); rec == nil {
+		t.Error("nobody may record any more")
+	}
+}
+
 // TestBounds: a shelf takes no more than it may, whatever comes, and a copy no more than a quarter.
 func TestBounds(t *testing.T) {
 	const most = 256 << 10
