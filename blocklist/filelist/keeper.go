@@ -153,7 +153,8 @@ func (k *Keeper) Apply(_ context.Context, c blocklist.Change) (uint64, error) {
 	defer k.mu.Unlock()
 	broken := k.refresh()
 	if broken != nil && k.content.Version == 0 {
-		return 0, broken // nothing is known that could be written in its place
+		// Nothing is known that could be written in its place.
+		return 0, fmt.Errorf("%w; it is not written over: move it away to begin a new list", broken)
 	}
 	if c.Undo != 0 {
 		rec, err := k.record(c.Undo)
@@ -246,16 +247,17 @@ func (k *Keeper) Watch(ctx context.Context, changed func(blocklist.Content), tro
 		}
 		content, next := k.content, k.changed
 		k.mu.Unlock()
+		if first || content.Version != last.Version || len(content.Rules) != len(last.Rules) || content.Bans.Len() != last.Bans.Len() {
+			changed(content)
+			first, last = false, content
+		}
+		// After the content: that there is one does not mean that all is well.
 		if text := fmt.Sprint(err); text != told && trouble != nil && (err != nil || told != "") {
 			trouble(err)
 			told = text
 			if err == nil {
 				told = ""
 			}
-		}
-		if first || content.Version != last.Version || len(content.Rules) != len(last.Rules) || content.Bans.Len() != last.Bans.Len() {
-			changed(content)
-			first, last = false, content
 		}
 		select {
 		case <-ctx.Done():

@@ -2,11 +2,13 @@ package filelist
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +130,30 @@ func TestBrokenList(t *testing.T) {
 	}
 	if text, err := os.ReadFile(path + ".broken"); string(text) != "damaged" || err != nil {
 		t.Errorf("kept: %q, %v", text, err)
+	}
+}
+
+// TestBrokenListIsTold: whoever starts with a list that cannot be read hears so last, and how to go
+// on without it.
+func TestBrokenListIsTold(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list")
+	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := Open(path, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	var heard []string
+	err := k.Watch(ctx, func(c blocklist.Content) { heard = append(heard, fmt.Sprint(c.Version)) }, func(err error) {
+		heard = append(heard, err.Error())
+		stop()
+	})
+	if want := []string{"0", path + ": the list is not whole"}; !slices.Equal(heard, want) || !errors.Is(err, context.Canceled) {
+		t.Errorf("%q, %v", heard, err)
+	}
+	mode := blocklist.Off
+	_, err = k.Apply(t.Context(), blocklist.Change{By: "tester", Mode: &mode})
+	if err == nil || !strings.Contains(err.Error(), "move it away") {
+		t.Errorf("%v", err)
 	}
 }
 
