@@ -47,7 +47,7 @@ type Visit struct {
 	hash    uint64
 	feed    uint64
 	record  *record
-	before  time.Time // of the refetch that this one follows
+	before  time.Time // of the refetch or the news that this one follows
 	people  uint16
 	agent   uint32 // tells agents apart
 	paired  bool   // whether it follows a HEAD, and both are as one

@@ -24,6 +24,11 @@ const (
 	// devices is how many readers with the same key are believed to have an old version, each of
 	// which gets the new one: people have two or three at home, mostly with the same reader.
 	devices = 3
+	// newsSpan is how often a new version is free in the long run, as often as a polite reader asks, and
+	// newsBurst how many are at once. There are sites that give each answer a validator of its own, to
+	// which nothing is ever old.
+	newsSpan  = time.Hour * 9 / 10
+	newsBurst = 8
 	// mostPieces is how many parts of a version a reader may have besides what is free: it may break
 	// off, but whoever asks for all bytes by Range, or leaves before the last, is not to have it for
 	// nothing for ever.
@@ -41,13 +46,14 @@ type record struct {
 	headCost                   int64
 	headClass                  Class
 
-	granted  uint64 // the version of which whole feeds were given for nothing, or paid
-	grants   uint16 // how many
-	pieces   uint8  // how many parts of it were sent that did not count
-	complete uint64 // the version that was last received to its end
-	proper   bool   // whether it sent an honest validator since it last sent none
-	blunt    bool   // whether its validators spare nothing: the answer was whole all the same
-	refusals int    // since the last answer
+	granted  uint64    // the version of which whole feeds were given for nothing, or paid
+	grants   uint16    // how many
+	newsDue  time.Time // when a new version is free if each has its time, see isNews
+	pieces   uint8     // how many parts of it were sent that did not count
+	complete uint64    // the version that was last received to its end
+	proper   bool      // whether it sent an honest validator since it last sent none
+	blunt    bool      // whether its validators spare nothing: the answer was whole all the same
+	refusals int       // since the last answer
 
 	manners manners
 }
@@ -81,7 +87,7 @@ func (c *record) excuse(v *Visit, r *Request, rules *Rules, f *state) grace {
 	case v.class == Unconditional && c.graces < graceFulls && r.Now.Sub(c.first) < graceSpan:
 		c.graces++
 		return joining
-	case (v.class == Unconditional || v.proof == oldProof) && c.grant(v.version, v.wholes()):
+	case (v.class == Unconditional || v.proof == oldProof) && c.grant(v, r.Now):
 		return news
 	case v.class == Conditional:
 		return noGrace
@@ -104,18 +110,38 @@ func (v *Visit) wholes() uint16 {
 }
 
 // grant takes one of the whole feeds of a version that are free, if there is one left.
-func (c *record) grant(version uint64, people uint16) bool {
+func (c *record) grant(v *Visit, now time.Time) bool {
 	switch {
-	case version == 0:
+	case v.version == 0:
 		return false
-	case c.granted != version:
-		c.granted, c.grants, c.pieces = version, 1, 0
+	case c.granted != v.version:
+		if !c.isNews(now) {
+			return false
+		}
+		v.before = c.newsDue
+		c.found(v, now)
+		c.granted, c.grants, c.pieces = v.version, 1, 0
 		return true
-	case c.grants < people:
+	case c.grants < v.wholes():
+		v.before = c.newsDue
 		c.grants++
 		return true
 	}
 	return false
+}
+
+// isNews reports whether a new version is free: GCRA, by the theoretical arrival time that found
+// moves on.
+func (c *record) isNews(now time.Time) bool {
+	return c.newsDue.Sub(now) <= newsSpan*(newsBurst-1)
+}
+
+// found notes that a new version is free. Several readers with one key have as many.
+func (c *record) found(v *Visit, now time.Time) {
+	if c.newsDue.Before(now) {
+		c.newsDue = now
+	}
+	c.newsDue = c.newsDue.Add(newsSpan / time.Duration(v.wholes()))
 }
 
 // has reports whether the reader has had its whole feeds of a version.
@@ -130,6 +156,7 @@ func (c *record) broken(v *Visit, a *Answer) {
 			return
 		}
 		c.pieces++
+		v.before = c.newsDue // it was free all the same
 	}
 	c.giveBack(v)
 }
@@ -143,7 +170,9 @@ func (c *record) giveBack(v *Visit) {
 		c.graces--
 	case news:
 		if c.granted == v.version && c.grants > 0 {
-			c.grants--
+			if c.grants--; c.grants == 0 {
+				c.newsDue = v.before
+			}
 		}
 	case refetching:
 		c.refetch = v.before

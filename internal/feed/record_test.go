@@ -234,6 +234,35 @@ func TestPieces(t *testing.T) {
 	}
 }
 
+// TestVolatile: a site that gives each answer a validator of its own has something new for
+// everybody each time, which is free to each, in the long run, no more often than a polite reader asks.
+func TestVolatile(t *testing.T) {
+	for name, test := range map[string]struct {
+		fields []string
+		most   int
+	}{
+		"without":         {nil, newsBurst + 7},
+		"with an old one": {[]string{"If-None-Match", `"n1"`}, devices * (newsBurst + 7)},
+	} {
+		d := newDesk(t)
+		d.etag = `"n1"`
+		d.settle("x")
+		d.pass(24 * time.Hour)
+		free := 0
+		for i := range 6 * 60 { // six hours, once a minute
+			d.publish(fmt.Sprintf(`"n%d"`, i+2))
+			v := d.book.Enter(d.request("x", 1, "GET", test.fields...), &d.rules)
+			if d.book.Served(&v, &Answer{Status: 200, Bytes: 47, Complete: true, Now: d.now, Header: header("Etag", d.etag)}, &d.rules) == 0 {
+				free++
+			}
+			d.pass(time.Minute)
+		}
+		if free < newsBurst || free > test.most {
+			t.Errorf("%s: %d of 360 were free, want at most %d", name, free, test.most)
+		}
+	}
+}
+
 // TestRefetch: A20 and T12, a reader that is polite otherwise may leave its validators out.
 func TestRefetch(t *testing.T) {
 	d := newDesk(t)

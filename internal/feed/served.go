@@ -50,7 +50,9 @@ func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
 		if looked {
 			f.hints, f.hinted, f.readAt = hints, f.current(), a.Now
 		}
-		found = v.found(a, f)
+		if found = v.found(a, f); found {
+			v.record.found(v, a.Now)
+		}
 		v.record.note(v, a, before, f)
 		if whole && !v.head && a.Complete {
 			f.measure(a.Bytes)
@@ -69,7 +71,7 @@ func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
 func (v *Visit) found(a *Answer, f *state) bool {
 	now := f.current()
 	return v.class == Unconditional && !v.head && a.Status == http.StatusOK && a.Complete &&
-		now != v.version && now != v.record.granted
+		now != v.version && now != v.record.granted && v.record.isNews(a.Now)
 }
 
 // note keeps what a reader was given. before is the version that was the current one until now.
