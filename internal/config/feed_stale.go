@@ -173,11 +173,21 @@ func (s *rescue) begin(status int, h http.Header) (rec *copies.Recording, held b
 		return nil, s.failed()
 	case status == http.StatusNotModified:
 		s.confirm(h)
-	case status == http.StatusOK && s.request.Method == http.MethodGet && len(s.request.Header["Range"]) == 0 &&
-		copies.Shared(h) && copies.Stale(h) && !s.known(h):
+	case isWithdrawn(status):
+		s.meter.shelf.Forget(s.key)
+	case status != http.StatusOK || s.request.Method != http.MethodGet || len(s.request.Header["Range"]) > 0:
+	case !copies.Shared(h) || !copies.Stale(h):
+		s.meter.shelf.Forget(s.key)
+	case !s.known(h):
 		rec, _ = s.meter.shelf.Record(s.key, s.request, status, h, Now())
 	}
 	return rec, false
+}
+
+// isWithdrawn reports whether an answer says that what was there is not there any more, or not for
+// everybody: a copy of it must not come back when the site fails.
+func isWithdrawn(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusNotFound || status == http.StatusGone
 }
 
 func (*rescue) lost() {}

@@ -74,14 +74,16 @@ func Partial(r *http.Request) bool {
 }
 
 // Shared reports whether an answer to an anonymous request may be given to others (RFC 9111,
-// section 3): it sets no cookie, does not vary by anything but Accept-Encoding and Accept, and says
-// nothing of private, no-store or no-cache.
+// section 3): it sets no cookie, does not vary by anything but Accept-Encoding, Accept and what no
+// anonymous request has, and says nothing of private, no-store or no-cache.
 func Shared(h http.Header) bool {
 	if len(h["Set-Cookie"]) > 0 || len(h["Trailer"]) > 0 || len(h["Content-Range"]) > 0 {
 		return false
 	}
 	for name := range words(h["Vary"]) {
-		if !strings.EqualFold(name, "Accept-Encoding") && !strings.EqualFold(name, "Accept") {
+		switch http.CanonicalHeaderKey(name) {
+		case "Accept-Encoding", "Accept", "Cookie", "Authorization":
+		default:
 			return false
 		}
 	}

@@ -108,7 +108,8 @@ func TestShared(t *testing.T) {
 		"for other caches":   {header("CDN-Cache-Control", "no-store"), false},
 		"pragma":             {header("Pragma", "no-cache"), false},
 		"pragma and control": {header("Pragma", "no-cache", "Cache-Control", "max-age=1"), true},
-		"vary by cookie":     {header("Vary", "Accept-Encoding, Cookie"), false},
+		"vary by cookie":     {header("Vary", "Accept-Encoding, cookie, Authorization"), true}, // nobody anonymous has one
+		"vary by agent":      {header("Vary", "Accept-Encoding, User-Agent"), false},
 		"vary by all":        {header("Vary", "*"), false},
 		"trailers":           {header("Trailer", "X-Sum"), false},
 		"a part":             {header("Content-Range", "bytes 0-1/2"), false},

@@ -116,6 +116,15 @@ func (s *Shelf) Confirm(key string, now, until time.Time, meant func(c *Copy) bo
 	return some
 }
 
+// Forget drops the copies under a key, which the site no longer gives to everybody.
+func (s *Shelf) Forget(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := s.entries[key]; at != nil {
+		s.drop(at.Value.(*entry), func(*Copy) bool { return true })
+	}
+}
+
 // look returns the entry of a key, without copies that are over, as the one that was asked for
 // last; nil if there is none. The lock is held.
 func (s *Shelf) look(key string, now time.Time) *entry {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,10 @@ func (f *failing) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	case "broken":
 		panic(http.ErrAbortHandler)
+	case "404", "401":
+		status, _ := strconv.Atoi(mode)
+		w.WriteHeader(status)
+		return
 	case "cookie":
 		h.Set("Set-Cookie", "a=1")
 	case "ok":
@@ -225,6 +230,24 @@ func TestStaleKeepsNothingPrivate(t *testing.T) {
 	}
 	if w := answer(f.server, f.request(http.MethodGet, "/feed.xml?token=other", "Reader/1.0", 3)); w.Code != 503 {
 		t.Errorf("another token: %d", w.Code)
+	}
+}
+
+// TestStaleEndsWithdrawn: what the site has taken back does not come back when it fails.
+func TestStaleEndsWithdrawn(t *testing.T) {
+	for _, mode := range []string{"404", "401", "private"} {
+		f := newFailing(t, "feed {\n\tstale 1d\n}", "")
+		f.reader(1, http.MethodGet)
+		f.mode.Store("503")
+		if w := f.reader(2, http.MethodGet); w.Code != 200 {
+			t.Fatalf("%s: before: %d", mode, w.Code)
+		}
+		f.mode.Store(mode)
+		f.reader(3, http.MethodGet)
+		f.mode.Store("503")
+		if w := f.reader(4, http.MethodGet); w.Code != 503 {
+			t.Errorf("%s: after: %d", mode, w.Code)
+		}
 	}
 }
 

@@ -217,7 +217,7 @@ func TestPreviewPrivate(t *testing.T) {
 		case "/private":
 			w.Header().Set("Cache-Control", "private, max-age=600")
 		case "/vary":
-			w.Header().Set("Vary", "Cookie")
+			w.Header().Set("Vary", "User-Agent")
 		case "/asked-anew":
 			w.Header().Set("Cache-Control", "max-age=0")
 		}
