@@ -35,31 +35,6 @@ func pathOf(u *url.URL) string {
 	return path
 }
 
-// personal are the fields of a request by which its client proves who it is, or by which the
-// request is not what its first line says. Signature is that of HTTP Message Signatures and of
-// ActivityPub.
-var personal = [...]string{
-	"Authorization", "Proxy-Authorization", "Cookie", "Signature", "Signature-Input",
-	"Upgrade", "X-Http-Method-Override", "X-Original-Url", "X-Rewrite-Url",
-}
-
-// Anonymous reports whether a request may be answered with what others were given, and others with
-// what it is given: a GET or HEAD without a body and without credentials.
-func Anonymous(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead || r.ContentLength != 0 {
-		return false
-	}
-	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-		return false
-	}
-	for _, name := range personal {
-		if len(r.Header[name]) > 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // Partial reports whether a request may be answered with less than a whole answer: it sets
 // conditions or wants a range.
 func Partial(r *http.Request) bool {
