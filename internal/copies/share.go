@@ -152,29 +152,6 @@ func words(values []string) func(yield func(string) bool) {
 	}
 }
 
-// passing are the fields that belong to one connection (RFC 9110, section 7.6.1), one moment
-// or one client.
-var passing = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true,
-	"Proxy-Authentication-Info": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
-	"Date": true, "Age": true, "Content-Length": true, "Retry-After": true, "Server": true, "Alt-Svc": true,
-	"Ratelimit": true, "Ratelimit-Policy": true,
-}
-
-// lasting returns the fields of an answer that a copy keeps.
-func lasting(h http.Header) http.Header {
-	kept := make(http.Header, len(h))
-	for name, values := range h {
-		if !passing[name] && !strings.HasPrefix(name, "X-Ratelimit-") && len(values) > 0 {
-			kept[name] = append([]string(nil), values...)
-		}
-	}
-	for name := range words(h["Connection"]) {
-		delete(kept, http.CanonicalHeaderKey(name))
-	}
-	return kept
-}
-
 // accepts reports whether a client can read a coding. Who says nothing of codings reads none.
 func accepts(values []string, coding string) bool {
 	plain := coding == "" || strings.EqualFold(coding, "identity")
