@@ -46,7 +46,7 @@ func (m *Meter) Preview(r *http.Request) *Preview {
 			repl.Set(previewName, family)
 		}
 		if key, ok := copyKey(r); ok && err == nil && !exempt && copies.Anonymous(r) {
-			p.key, p.shared = key, true
+			p.key, p.shared = copies.KeyByAccept(key, r.Header)
 		}
 		return p
 	}

@@ -27,6 +27,16 @@ func Key(r *http.Request, came *url.URL) (key string, ok bool) {
 	return key, len(key) <= maxKey
 }
 
+// KeyByAccept makes a key one of those alone who accept the same media types, word for word. There are
+// sites that answer an address with a page or with data (ActivityPub, JSON) by what is accepted, and do not
+// say that they do (Vary, RFC 9110, section 12.5.5). ok is false if that is too long to be kept.
+func KeyByAccept(key string, h http.Header) (byAccept string, ok bool) {
+	if accepted := h["Accept"]; len(accepted) > 0 {
+		key += " accept " + strings.Join(accepted, ",") // no path has a space
+	}
+	return key, len(key) <= maxKey
+}
+
 func pathOf(u *url.URL) string {
 	path := u.EscapedPath()
 	if u.RawQuery != "" || u.ForceQuery {

@@ -67,6 +67,27 @@ func TestKeyRewritten(t *testing.T) {
 	}
 }
 
+// TestKeyByAccept: who accept different things have no key together, nor has one of them that of an
+// address.
+func TestKeyByAccept(t *testing.T) {
+	const html, data = "text/html", "application/activity+json"
+	seen := map[string]string{}
+	for _, fields := range [][]string{nil, {"Accept", html}, {"Accept", data}, {"Accept", data, "Accept", html}, {"Accept", ""}} {
+		key, ok := KeyByAccept("http://a.example/x", header(fields...))
+		if was, twice := seen[key]; !ok || twice {
+			t.Errorf("%v: %q, which %s has too", fields, key, was)
+		}
+		seen[key] = strings.Join(fields, " ")
+	}
+	a, _ := KeyByAccept("http://a.example/x", header("Accept", html, "User-Agent", "a"))
+	if b, _ := KeyByAccept("http://a.example/x", header("Accept", html, "User-Agent", "b")); a != b {
+		t.Errorf("two keys for the same: %q, %q", a, b)
+	}
+	if _, ok := KeyByAccept("http://a.example/x", header("Accept", strings.Repeat("x", maxKey))); ok {
+		t.Error("any length is kept")
+	}
+}
+
 func TestAnonymous(t *testing.T) {
 	post := httptest.NewRequest(http.MethodPost, "/", nil)
 	body := httptest.NewRequest(http.MethodGet, "/", strings.NewReader("x"))

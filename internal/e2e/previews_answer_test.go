@@ -140,3 +140,24 @@ func TestPreviewHold(t *testing.T) {
 	pass(time.Second)
 	l.want(200, 4, l.get("/a", mastodon))
 }
+
+// TestPreviewKinds: a site that gives a page or data by what is accepted, and does not say so, has each
+// asked for once, and nobody gets the other.
+func TestPreviewKinds(t *testing.T) {
+	l := newLinked(t, "previews", func(w http.ResponseWriter, r *http.Request) {
+		kind := "text/html"
+		if r.Header.Get("Accept") == "application/activity+json" {
+			kind = "application/activity+json"
+		}
+		w.Header().Set("Content-Type", kind)
+		fmt.Fprint(w, kind)
+	})
+	for i := range int32(4) {
+		for n, kind := range []string{"text/html", "application/activity+json"} {
+			w := l.get("/post", mastodon, "Accept", kind)
+			if l.want(200, min(2*i+int32(n)+1, 2), w); w.Body.String() != kind || w.Header().Get("Content-Type") != kind {
+				t.Errorf("who accepts %s gets %q", kind, w.Body)
+			}
+		}
+	}
+}
