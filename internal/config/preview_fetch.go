@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -16,6 +17,8 @@ type fetch struct {
 	request *http.Request
 	flight  *copies.Flight // that it leads; nil if nobody waits for it, or if they have been told
 	until   time.Time      // when what is kept is thrown away
+	enough  func()         // ends an answer whose body nobody wants; nil if somebody does
+	timer   *time.Timer    // that calls it, once the answer has begun
 }
 
 // shortHold is how long the answer is held that there is nothing: it may just be on its way.
@@ -35,16 +38,23 @@ func (p *Preview) fetch(w http.ResponseWriter, r *http.Request, next caddyhttp.H
 }
 
 // serve passes the request on, and records the answer. What asks by HEAD is passed on as a GET, as
-// RFC 9110 (section 9.3.2) lets caches do, since the program will ask for the rest next.
+// RFC 9110 (section 9.3.2) lets caches do, since the program will ask for the rest next: a stream that
+// has no end is given up when nobody would wait for it any more.
 func (f *fetch) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
 	t := &tape{witness: witness{ResponseWriterWrapper: caddyhttp.ResponseWriterWrapper{ResponseWriter: w}}, owner: f}
+	came := r.Context()
 	if r.Method == http.MethodHead {
-		t.mute = true
-		r = r.WithContext(r.Context())
+		ctx, cancel := context.WithCancel(came)
+		defer cancel()
+		t.mute, f.enough = ctx, cancel
+		r = r.WithContext(ctx)
 		r.Method = http.MethodGet
 	}
 	panicked := true
 	defer func() {
+		if f.timer != nil {
+			f.timer.Stop()
+		}
 		switch whole := !panicked && t.whole(err, r); {
 		case whole && t.recording.Keep(Now(), f.until):
 			f.land(true)
@@ -59,7 +69,7 @@ func (f *fetch) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Han
 			_, found := f.preview.find(r)
 			f.land(found)
 		}
-		if t.muted > mostMuted { // what there may be is our doing
+		if t.muted > mostMuted || t.mute != nil && t.mute.Err() != nil && came.Err() == nil { // what there may be is our doing
 			err = nil
 			if cause := recover(); cause != nil && cause != http.ErrAbortHandler {
 				panic(cause)
@@ -74,6 +84,9 @@ func (f *fetch) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Han
 // begin implements tapeOwner.
 func (f *fetch) begin(status int, h http.Header) (rec *copies.Recording, held bool) {
 	m := f.preview.meter
+	if f.enough != nil {
+		f.timer = time.AfterFunc(m.wait, f.enough)
+	}
 	now := Now()
 	hold := m.hold
 	switch {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -18,8 +19,8 @@ type tape struct {
 	recording *copies.Recording // nil if nothing is recorded
 	begun     bool
 	held      bool  // whether nothing of the answer goes to the client
-	mute      bool  // whether its body does not: it asked by HEAD, and the site by GET
-	muted     int64 // how many bytes did not
+	mute      context.Context // that of a body which does not, until it is done: it asked by HEAD, and the site by GET
+	muted     int64           // how many bytes did not
 	torn      bool  // whether the client did not take all
 }
 
@@ -76,8 +77,8 @@ func (t *tape) Write(data []byte) (int, error) {
 			t.owner.lost()
 		}
 	}
-	if t.mute {
-		if t.muted += int64(len(data)); t.recording == nil && t.muted > mostMuted {
+	if t.mute != nil {
+		if t.muted += int64(len(data)); t.recording == nil && t.muted > mostMuted || t.mute.Err() != nil {
 			return 0, errMuted
 		}
 		return len(data), nil
@@ -90,7 +91,7 @@ func (t *tape) Write(data []byte) (int, error) {
 // ReadFrom implements [io.ReaderFrom]. What nobody looks at is sent without a copy.
 func (t *tape) ReadFrom(from io.Reader) (int64, error) {
 	t.open()
-	if t.recording != nil || t.mute || t.held {
+	if t.recording != nil || t.mute != nil || t.held {
 		return io.Copy(struct{ io.Writer }{t}, from)
 	}
 	n, err := t.witness.ReadFrom(from)

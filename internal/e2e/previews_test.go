@@ -89,6 +89,28 @@ func TestPreviewHeadOfMuch(t *testing.T) {
 	l.within("the body", ended)
 }
 
+// TestPreviewHeadOfStream: nor does one that is sent so slowly that it never comes to that much run on.
+func TestPreviewHeadOfStream(t *testing.T) {
+	ended := make(chan struct{})
+	l := newLinked(t, "previews {\n\twait 100ms\n}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(ended)
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w := answer(l.server, l.request(http.MethodHead, "/events", mastodon, 0))
+		if l.want(200, 1, w); w.Header().Get("Content-Type") != "text/event-stream" || w.Body.Len() > 0 {
+			t.Errorf("%v, %q", w.Header(), w.Body)
+		}
+	}()
+	l.within("the HEAD", done)
+	l.within("the stream", ended)
+}
+
 // TestPreviewLeaderLeaves: if the client leaves that is under way to the site, one of those who wait
 // goes, and nobody else notices.
 func TestPreviewLeaderLeaves(t *testing.T) {
