@@ -227,6 +227,15 @@ func (d *Reading) leave(status int, wait time.Duration) {
 	}
 }
 
+// forgo tells the book of a feed that the part's limits were asked and do not count, and gives back what
+// was reserved for nothing.
+func (p *part) forgo() {
+	if p.entered {
+		p.entered = false
+		p.zone.feed.book.Refused(&p.visit, false)
+	}
+}
+
 // An ageText is a Cache-Control for a time.
 type ageText struct {
 	age  time.Duration

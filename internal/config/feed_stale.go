@@ -63,8 +63,8 @@ func (s *staleMeter) find(r *http.Request, now time.Time) (*copies.Copy, bool) {
 // stale returns what answers a reader of a feed: a copy, if it was decided so; the handlers that
 // follow, and a copy if they fail; or nothing but them.
 func (d *Reading) stale(next caddyhttp.Handler) caddyhttp.Handler {
-	p := d.reader()
-	if p == nil || p.zone.feed.stale == nil {
+	p := d.keeper()
+	if p == nil {
 		return next
 	}
 	s := p.zone.feed.stale

@@ -83,6 +83,9 @@ type part struct {
 	aggregator *aggregator.Aggregator // that the request is of, if it is verified
 	visit      feed.Visit
 	entered    bool // whether the feed's book waits for what becomes of the visit
+
+	waived  bool // whether its limits do not count, since a copy is given in place of the site's answer
+	refused bool // whether they refused the request before it was given one
 }
 
 // A fate is what a zone does with a request before any limit is asked.

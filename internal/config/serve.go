@@ -63,7 +63,7 @@ func (m *Meter) follow(d *Reading, r *http.Request, seen Response, reader *feedW
 			continue
 		}
 		if ban := p.bans(); ban.follows() {
-			ban.served(p.key, r, &seen, d.counted && d.refusal(p) >= 0)
+			ban.served(p.key, r, &seen, p.refused || d.counted && d.refusal(p) >= 0)
 		}
 		if p.zone.deferred {
 			m.shared.deferred.Settle(d.asks[p.from:p.to], d.Results[p.from:p.to])
