@@ -164,10 +164,14 @@ func (c *record) broken(v *Visit, a *Answer) {
 // giveBack undoes what an excuse noted.
 func (c *record) giveBack(v *Visit) {
 	switch v.grace {
-	case again:
-		c.sames--
+	case again: // unless another request has come since, which counts anew
+		if c.hash == v.hash && c.sames > 0 {
+			c.sames--
+		}
 	case joining:
-		c.graces--
+		if c.graces > 0 {
+			c.graces--
+		}
 	case news:
 		if c.granted == v.version && c.grants > 0 {
 			if c.grants--; c.grants == 0 {

@@ -45,6 +45,25 @@ func TestAgain(t *testing.T) {
 	d.want(Conditional, Full, Full, "x", "GET", "If-None-Match", `"v1"`)
 }
 
+// TestAgainGivenBack: what is given back of one request is not taken of the one that came since.
+func TestAgainGivenBack(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	enter := func(tag string) *Visit {
+		v := d.book.Enter(d.request("x", 1, "GET", "If-None-Match", tag), &d.rules)
+		return &v
+	}
+	enter(`"v1"`)
+	again := enter(`"v1"`)
+	enter(`"v0"`)
+	d.book.Refused(again, false)
+	for i := range 4 {
+		if cost := enter(`"v0"`).Cost(); (cost == 0) != (i < sameMost) {
+			t.Errorf("the same again, for the %d. time: %d", i+1, cost)
+		}
+	}
+}
+
 // TestAgainRefused: behind a request that is still being decided about others pass, but not once
 // such a one was refused: many at once would get the feed from any store that takes its time.
 func TestAgainRefused(t *testing.T) {
