@@ -120,7 +120,7 @@ func (s *rescue) serve(w http.ResponseWriter, next caddyhttp.Handler) error {
 			t.recording.Drop() // unless it was kept
 		}
 	}()
-	err := next.ServeHTTP(t, s.request)
+	err := t.attempt(next, s.request)
 	status := t.status
 	if !t.begun {
 		if status = statusOf(err); status >= 500 && s.failed() {

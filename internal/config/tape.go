@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+
 	"github.com/weirhq/caddy-weir/internal/copies"
 )
 
@@ -18,10 +20,10 @@ type tape struct {
 	owner     tapeOwner
 	recording *copies.Recording // nil if nothing is recorded
 	begun     bool
-	held      bool  // whether nothing of the answer goes to the client
+	held      bool            // whether nothing of the answer goes to the client
 	mute      context.Context // that of a body which does not, until it is done: it asked by HEAD, and the site by GET
 	muted     int64           // how many bytes did not
-	torn      bool  // whether the client did not take all
+	torn      bool            // whether the client did not take all
 }
 
 // A tapeOwner decides about an answer before it begins.
@@ -116,6 +118,17 @@ func (t *tape) FlushError() error {
 		return nil
 	}
 	return t.witness.FlushError()
+}
+
+// attempt passes a request on. Handlers that break off an answer which is held back break off nothing that
+// the client has seen.
+func (t *tape) attempt(next caddyhttp.Handler, r *http.Request) error {
+	defer func() {
+		if cause := recover(); cause != nil && (cause != http.ErrAbortHandler || !t.held) {
+			panic(cause)
+		}
+	}()
+	return next.ServeHTTP(t, r)
 }
 
 // whole reports whether the recording is that of a whole answer, once the handlers have returned err.
