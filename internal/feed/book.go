@@ -40,7 +40,8 @@ type Visit struct {
 	cost    int64
 	grace   grace
 	quiet   time.Time // until when only polite requests pass; zero if this one may
-	version uint64    // the current one at entry
+	at      time.Time // when it came
+	version uint64    // the current one then
 	tag     string    // the validator that proves what it proves; empty for a date
 	head    bool
 	other   bool // neither GET nor HEAD
@@ -68,7 +69,7 @@ func (v *Visit) Quiet() time.Time { return v.quiet }
 // Served or Refused must follow.
 func (b *Book) Enter(r *Request, rules *Rules) Visit {
 	v := Visit{
-		head: r.HTTP.Method == http.MethodHead, other: r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead,
+		at: r.Now, head: r.HTTP.Method == http.MethodHead, other: r.HTTP.Method != http.MethodGet && r.HTTP.Method != http.MethodHead,
 		hash: b.hashRequest(r.HTTP), feed: maphash.Bytes(b.seed, r.Feed), people: r.Reader.people(),
 		agent: uint32(maphash.String(b.seed, agentOf(r.HTTP.Header))),
 	}

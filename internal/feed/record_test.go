@@ -2,6 +2,7 @@ package feed
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -340,4 +341,20 @@ func TestAnnounce(t *testing.T) {
 	d.want(Unconditional, 0, 0, "x", "GET")
 	d.pass(time.Minute)
 	d.want(Unconditional, Full, Full, "x", "GET")
+}
+
+// TestNewsAfterCopy: who was given an older copy in between still has the new version for nothing.
+func TestNewsAfterCopy(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	d.pass(time.Hour)
+	d.publish(`"v2"`)
+	d.visit("somebody", "GET")
+	date := d.date
+	d.pass(time.Hour)
+	d.etag, d.date, d.extra = `"v1"`, monday, http.Header{"Age": {"5400"}} // the site is down
+	d.visit("x", "GET")
+	d.pass(time.Hour)
+	d.etag, d.date, d.extra = `"v2"`, date, nil
+	d.want(Conditional, 0, 0, "x", "GET", "If-None-Match", `"v1"`)
 }

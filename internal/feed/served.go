@@ -43,17 +43,17 @@ func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
 			b.feeds.put(v.feed, f)
 		}
 		before := f.current()
-		f.learn(a.Status, a.Header, a.Now)
-		if whole {
+		shown := f.learn(a.Status, a.Header, v.at)
+		if current := shown == f.current(); current && whole {
 			f.kind = a.Header.Get("Content-Type")
+			if looked {
+				f.hints, f.hinted, f.readAt = hints, shown, a.Now
+			}
+			if found = v.found(a, shown); found {
+				v.record.found(v, a.Now)
+			}
 		}
-		if looked {
-			f.hints, f.hinted, f.readAt = hints, f.current(), a.Now
-		}
-		if found = v.found(a, f); found {
-			v.record.found(v, a.Now)
-		}
-		v.record.note(v, a, before, f)
+		v.record.note(v, a, before, shown)
 		if whole && !v.head && a.Complete {
 			f.measure(a.Bytes)
 		}
@@ -66,18 +66,17 @@ func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
 	return v.price(a, f, rules)
 }
 
-// found reports whether the visit was the first to find a version that its reader did not have:
-// had anybody known of it before, it would have been free.
-func (v *Visit) found(a *Answer, f *state) bool {
-	now := f.current()
+// found reports whether the visit was the first to find a version, the current one now, that its reader did
+// not have: had anybody known of it before, it would have been free.
+func (v *Visit) found(a *Answer, now uint64) bool {
 	return v.class == Unconditional && !v.head && a.Status == http.StatusOK && a.Complete &&
 		now != v.version && now != v.record.granted && v.record.isNews(a.Now)
 }
 
-// note keeps what a reader was given. before is the version that was the current one until now.
-func (c *record) note(v *Visit, a *Answer, before uint64, f *state) {
+// note keeps what a reader was given. before is the version that was the current one until now, shown the
+// one of the answer.
+func (c *record) note(v *Visit, a *Answer, before, shown uint64) {
 	c.served, c.refusals = a.Now, 0
-	now := f.current()
 	if v.proof.honest() {
 		c.proper = true
 	}
@@ -99,14 +98,14 @@ func (c *record) note(v *Visit, a *Answer, before uint64, f *state) {
 	if v.proof == noProof || v.proof == madeUp {
 		c.proper = false
 	}
-	if v.proof == currentProof && now == before {
+	if v.proof == currentProof && shown == before {
 		c.blunt = true
 	}
-	c.complete = now
+	c.complete = shown
 	switch {
-	case v.grace == news && c.granted == now:
-	case c.granted != now:
-		c.granted, c.grants, c.pieces = now, 1, 0
+	case v.grace == news && c.granted == shown:
+	case c.granted != shown:
+		c.granted, c.grants, c.pieces = shown, 1, 0
 	case c.grants < manyGrants:
 		c.grants++
 	}

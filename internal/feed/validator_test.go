@@ -87,23 +87,61 @@ func TestVersions(t *testing.T) {
 	if len(f.versions) != 1 {
 		t.Fatalf("%d versions, want 1: %+v", len(f.versions), f.versions)
 	}
-	f.learn(304, header("Etag", `"from another node"`), noon)
+	f.learn(304, header("Etag", `"from another node"`), at(3*time.Hour))
 	if f.current() != 1 || f.judgeTag("from another node") != currentProof {
 		t.Error("the tag of a 304 is not the current version's")
 	}
 	// T09: the tag changes, the date does not.
-	f.learn(200, header("Etag", `"b"`, "Last-Modified", monday), noon)
+	f.learn(200, header("Etag", `"b"`, "Last-Modified", monday), at(3*time.Hour))
 	if f.current() != 2 || f.judgeTag("a") != oldProof || f.judgeTag("sidecar") != oldProof {
 		t.Errorf("a new tag of the same date: version %d", f.current())
 	}
-	f.learn(200, header("Last-Modified", tuesday), noon)
-	f.learn(200, header("Last-Modified", tuesday), noon)
+	f.learn(200, header("Last-Modified", tuesday), at(3*time.Hour))
+	f.learn(200, header("Last-Modified", tuesday), at(3*time.Hour))
 	if f.current() != 3 {
 		t.Errorf("a new date: version %d", f.current())
 	}
-	f.learn(200, header("Etag", `"a"`, "Last-Modified", monday), noon)
+	f.learn(200, header("Etag", `"a"`, "Last-Modified", monday), at(3*time.Hour))
 	if f.current() != 1 || f.judgeTag("b") != oldProof {
 		t.Error("an old version that is back is not the current one")
+	}
+}
+
+// TestOlderAnswers: an answer that is older than another one changes nothing of what is current, unless the
+// site itself goes back.
+func TestOlderAnswers(t *testing.T) {
+	a, b := header("Etag", `"a"`, "Last-Modified", monday), header("Etag", `"b"`, "Last-Modified", tuesday)
+	aged := func(h http.Header, age string) http.Header {
+		h = h.Clone()
+		h.Set("Age", age)
+		return h
+	}
+	f := seen(a, b) // at noon, and an hour later
+	for _, c := range []struct {
+		what           string
+		h              http.Header
+		asked          time.Duration
+		shown, current uint64
+	}{
+		{"a copy of the older", aged(a, "5400"), 2 * time.Hour, 1, 2},
+		{"one overtaken on its way", a, 59 * time.Minute, 1, 2},
+		{"the newer, some time ago", aged(b, "1800"), 3 * time.Hour, 2, 2},
+		{"a copy from before that", aged(a, "5400"), 3*time.Hour + time.Minute, 1, 2},
+		{"the site has gone back", a, 4 * time.Hour, 1, 1},
+		{"a copy from before it did", aged(b, "60"), 4*time.Hour + 30*time.Second, 2, 1},
+		{"and forth", b, 5 * time.Hour, 2, 2},
+		{"a copy of what nobody knows, and is older", aged(header("Etag", `"z"`), "36000"), 6 * time.Hour, 3, 2},
+		{"what nobody knows, and a cache knew first", aged(header("Etag", `"c"`), "60"), 7 * time.Hour, 4, 4},
+		{"a new one that took its time", header("Etag", `"e"`), 6*time.Hour + 30*time.Minute, 5, 5},
+		{"one from before that, overtaken", header("Etag", `"c"`), 6*time.Hour + 45*time.Minute, 4, 5},
+		{"no age", aged(header("Etag", `"d"`), "x"), 8 * time.Hour, 6, 6},
+	} {
+		if shown := f.learn(200, c.h, at(c.asked)); shown != c.shown || f.current() != c.current {
+			t.Errorf("%s: version %d, the current one is %d; want %d and %d", c.what, shown, f.current(), c.shown, c.current)
+		}
+	}
+	if f.judgeTag("z") != oldProof {
+		t.Error("the tag of an older version is not known")
 	}
 }
 

@@ -3,6 +3,7 @@ package feed
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -64,6 +65,7 @@ type state struct {
 	name     string
 	versions []version // the current one first
 	last     uint64    // the highest number
+	born     time.Time // when the newest answer that showed the current version was made, at the earliest
 	bare     bool      // whether answers have no validators
 	sizes    []int64   // of whole feeds, the last ones
 	turn     int       // where in sizes the next one goes
@@ -84,39 +86,76 @@ func (f *state) current() uint64 {
 	return f.versions[0].number
 }
 
-// learn finds the version that an answer of status 200 or 304 shows, and makes it the current
-// one.
-func (f *state) learn(status int, h http.Header, now time.Time) {
+// learn finds the version that an answer of status 200 or 304 shows, and makes it the current one unless
+// the answer is older than one that showed another. It returns the version's number, 0 for none. asked is
+// when the site was: an answer is as old as that and its Age (RFC 9111, section 5.1) say, be it one of our
+// copies, of a cache that lags behind, or one that was overtaken on its way.
+func (f *state) learn(status int, h http.Header, asked time.Time) (shown uint64) {
 	opaque, tagged := opaqueOf(h.Get("Etag"))
 	modified, date := dateOf(h)
 	if !tagged && date == "" {
 		f.bare = f.bare || status == http.StatusOK && f.empty()
-		return
+		return f.current()
 	}
 	f.bare = false
+	age := ageOf(h)
+	born := asked.Add(-age)
 	t := tag{opaque: opaque, raw: h.Get("Etag"), coding: h.Get("Content-Encoding")}
 	if status == http.StatusNotModified {
 		t.coding = unknownCoding
 	}
 	for i := range f.versions {
 		if f.versions[i].shown(t, modified) {
-			f.makeCurrent(i)
-			return
+			shown = f.versions[i].number
+			if i == 0 || !born.Before(f.born) {
+				f.makeCurrent(i)
+				f.confirm(born)
+			}
+			return shown
 		}
 	}
 	if !f.empty() && f.versions[0].kin(status, modified) && t.opaque != "" && f.versions[0].join(t) {
 		f.versions[0].vague = f.versions[0].vague || modified.IsZero()
-		return
+		f.confirm(born)
+		return f.current()
 	}
 	f.last++
-	v := version{number: f.last, modified: modified, date: date, since: now}
+	v := version{number: f.last, modified: modified, date: date, since: asked}
 	if tagged {
 		v.tags[0] = t
+	}
+	place := 0
+	if age > 0 && !f.empty() && born.Before(f.versions[0].since) {
+		place = 1 // forgotten before we were there
 	}
 	if len(f.versions) == remembered {
 		f.versions = f.versions[:remembered-1]
 	}
-	f.versions = slices.Insert(f.versions, 0, v)
+	f.versions = slices.Insert(f.versions, place, v)
+	if place == 0 {
+		f.confirm(born)
+	}
+	return v.number
+}
+
+// confirm notes that an answer which was made then shows the current version.
+func (f *state) confirm(born time.Time) {
+	if f.born.Before(born) {
+		f.born = born
+	}
+}
+
+// ageOf is how long an answer has been under way through caches.
+func ageOf(h http.Header) time.Duration {
+	told := h["Age"]
+	if len(told) == 0 {
+		return 0
+	}
+	n, err := strconv.ParseUint(told[0], 10, 31)
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * time.Second
 }
 
 // dateOf reads when an answer was last modified, and how it says so; zero if it does not.
