@@ -73,12 +73,12 @@ func (v *Verifier) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		who, ok := v.take(ctx)
+		next, ok := v.queue.take(ctx)
 		if !ok {
 			return
 		}
 		work.Go(func() {
-			v.lookUp(ctx, who)
+			v.lookUp(ctx, next)
 			<-room
 		})
 		select {
@@ -89,24 +89,9 @@ func (v *Verifier) Run(ctx context.Context) {
 	}
 }
 
-// take waits for the next subject. Confirmed ones go before others.
-func (v *Verifier) take(ctx context.Context) (who subject, ok bool) {
-	select {
-	case who = <-v.again:
-		return who, true
-	default:
-	}
-	select {
-	case who = <-v.again:
-	case who = <-v.fresh:
-	case <-ctx.Done():
-		return who, false
-	}
-	return who, true
-}
-
-func (v *Verifier) lookUp(ctx context.Context, who subject) {
-	defer v.done(who)
+func (v *Verifier) lookUp(ctx context.Context, i inquiry) {
+	defer v.done(i)
+	who := i.subject
 	bounded, cancel := context.WithTimeout(ctx, v.o.Timeout)
 	defer cancel()
 	confirmed, err := confirm(bounded, v.o.Resolver, who)

@@ -19,32 +19,29 @@ const (
 	failedFor = 5 * time.Minute
 )
 
-const (
-	// mostAnswers is how many addresses are remembered. At 60 look-ups a minute a flood of
-	// forgers fills a third of it: their answers are forgotten after an hour.
-	mostAnswers = 10_000
-	// mostWaiting is how many look-ups wait for their turn.
-	mostWaiting = 256
-)
+// mostAnswers is how many addresses are remembered, and how many networks. At 60 look-ups a minute a flood of
+// forgers fills a third of it: their answers are forgotten after an hour.
+const mostAnswers = 10_000
 
 // A Verifier finds out, beside the requests, whether addresses are those of aggregators: an
 // address is if its name lies in one of their domains, and that name leads back to it. Nobody
 // waits for it: who is not known is looked up, and is Unknown until that is done.
 //
 // It is bounded in all it does: at most 10,000 answers are kept, 256 look-ups wait, of these one
-// of each network (IPv4 /24, IPv6 /48), so that who has many addresses does not crowd out the
-// others; and no more are made than Options say. What does not fit is asked for again by the next
-// request. It is safe for concurrent use; Run must be running.
+// of each network (IPv4 /24, IPv6 /48) and eight of each range of networks (IPv4 /16, IPv6 /32), so that who has
+// many addresses does not crowd out the others; and no more are made than Options say. Addresses in networks
+// where one is confirmed wait apart, and go first. What does not fit is asked for again by the next request. It
+// is safe for concurrent use; Run must be running.
 type Verifier struct {
 	o Options
 
 	mu      sync.RWMutex
 	answers map[subject]answer
-	waiting map[netip.Prefix]bool
+	homes   map[home]time.Time // networks where an address was confirmed, and until when that counts
+	queue   queue
 
-	fresh, again chan subject  // look-ups to be made; again those of confirmed addresses
-	turn         chan struct{} // held by the one Run that works
-	failing      bool          // whether the last look-up failed
+	turn    chan struct{} // held by the one Run that works
+	failing bool          // whether the last look-up failed
 }
 
 // A subject is an address that may be in one of some domains.
@@ -52,6 +49,14 @@ type subject struct {
 	client  netip.Addr
 	domains Domains
 }
+
+// A home is a network where a service has an address.
+type home struct {
+	network netip.Prefix
+	domains Domains
+}
+
+func (s subject) home() home { return home{network(s.client), s.domains} }
 
 // An answer is what is known of a subject. The zero value is nothing.
 type answer struct {
@@ -65,9 +70,8 @@ func NewVerifier(o Options) *Verifier {
 	return &Verifier{
 		o:       o.withDefaults(),
 		answers: make(map[subject]answer),
-		waiting: make(map[netip.Prefix]bool),
-		fresh:   make(chan subject, mostWaiting),
-		again:   make(chan subject, mostWaiting),
+		homes:   make(map[home]time.Time),
+		queue:   newQueue(),
 		turn:    make(chan struct{}, 1),
 	}
 }
@@ -79,7 +83,7 @@ func (v *Verifier) Verify(client netip.Addr, domains Domains, now time.Time) Ver
 	a := v.answers[who]
 	v.mu.RUnlock()
 	if !now.Before(a.next) {
-		v.ask(who, a.at(now))
+		v.ask(who, a.at(now), now)
 	}
 	return a.at(now)
 }
@@ -92,33 +96,12 @@ func (a answer) at(now time.Time) Verdict {
 	return Unknown
 }
 
-// ask has a subject looked up, unless its network waits for that already or too many do.
-func (v *Verifier) ask(who subject, known Verdict) {
+// ask has a subject looked up, if there is room. A flood of forgers must not keep those from being
+// confirmed of whom something is known.
+func (v *Verifier) ask(who subject, known Verdict, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	near := network(who.client)
-	if v.waiting[near] {
-		return
-	}
-	queue := v.fresh
-	if known == Verified {
-		queue = v.again // a flood of forgers must not keep these from being confirmed
-	}
-	select {
-	case queue <- who:
-		v.waiting[near] = true
-	default:
-	}
-}
-
-// network is the one around an address that waits together.
-func network(a netip.Addr) netip.Prefix {
-	bits := 48
-	if a.Is4() {
-		bits = 24
-	}
-	p, _ := a.Prefix(bits)
-	return p
+	v.queue.enter(inquiry{who, known != Verified && !now.Before(v.homes[who.home()])})
 }
 
 // learn keeps what came of a look-up. An error is one of the DNS, which says nothing about
@@ -132,6 +115,8 @@ func (v *Verifier) learn(who subject, confirmed bool, err error) {
 	case err != nil:
 		a.next = now.Add(failedFor)
 	case confirmed:
+		makeRoom(v.homes, mostAnswers, func(until time.Time) bool { return !now.Before(until) })
+		v.homes[who.home()] = now.Add(keptFor)
 		a = answer{Verified, now.Add(keptFor), now.Add(confirmedFor)}
 	default:
 		a = answer{Forged, now.Add(refutedFor), now.Add(refutedFor)}
@@ -140,9 +125,9 @@ func (v *Verifier) learn(who subject, confirmed bool, err error) {
 	v.answers[who] = a
 }
 
-// done lets the network of a subject ask again.
-func (v *Verifier) done(who subject) {
+// done lets what is near an inquiry wait.
+func (v *Verifier) done(i inquiry) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.waiting, network(who.client))
+	v.queue.leave(i)
 }
