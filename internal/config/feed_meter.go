@@ -11,6 +11,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 
 	"github.com/weirhq/caddy-weir/internal/feed"
+	"github.com/weirhq/caddy-weir/internal/observe"
 	"github.com/weirhq/caddy-weir/limiter"
 	"github.com/weirhq/caddy-weir/limiter/headers"
 	"github.com/weirhq/caddy-weir/limiter/people"
@@ -24,6 +25,7 @@ type feedMeter struct {
 	book   *feed.Book
 	zone   string
 	shadow bool
+	seen   *observe.Feeds
 	single [2]limiter.Limit // by class
 	scaled sync.Map         // of *[2]limiter.Limit, by the factor
 	slow   slowLimits
@@ -53,7 +55,7 @@ func (f *Feed) build(z *Zone, m *zoneMeter, s *Shared) (*feedMeter, error) {
 		return nil, nil
 	}
 	c := f.resolved()
-	fm := &feedMeter{conf: c, rules: c.rules(), zone: m.seen.Name, shadow: m.shadow, crowds: &s.crowds}
+	fm := &feedMeter{conf: c, rules: c.rules(), zone: m.seen.Name, shadow: m.shadow, seen: observe.NewFeeds(m.seen.Name), crowds: &s.crowds}
 	fm.single = fm.limits(1)
 	fm.slow = fm.slowLimits()
 	fm.bits = z.bits(&s.app)
@@ -167,6 +169,9 @@ func (f *feedMeter) enter(d *Reading, p *part, r *http.Request, client netip.Add
 		HTTP:   r, Now: Now(), Extra: f.names.Extra(r.URL.RawQuery),
 	}, &f.rules)
 	p.entered = true
+	if p.visit.Early() {
+		f.seen.Early()
+	}
 	if !p.visit.Quiet().IsZero() && !f.shadow {
 		p.fate = quieted
 		return

@@ -53,6 +53,7 @@ type Visit struct {
 	agent   uint32 // tells agents apart
 	paired  bool   // whether it follows a HEAD, and both are as one
 	slower  int
+	early   bool // whether it came before its reader was told to
 }
 
 // Class is whose budget of the two the visit spends.

@@ -134,6 +134,7 @@ func (m *manners) heed(v *Visit, now int64, most int) (slower int) {
 	early := held && now < m.due
 	if early {
 		m.early++
+		v.early = true
 	}
 	if most <= 1 || v.people > 1 {
 		return 1
@@ -189,6 +190,10 @@ func (b *Book) Told(v *Visit, status int, wait time.Duration, now time.Time, rul
 	m.told, m.due = v.class, now.Add(wait/10*9).UnixNano()
 	m.longest = rules.MaxWait > 0 && wait >= rules.MaxWait
 }
+
+// Early reports whether the visit came before the time that its reader was told to wait for, by more than a
+// tenth of it.
+func (v *Visit) Early() bool { return v.early }
 
 // Slower is how many times as far apart the reader's whole fetches are to be, at least 1: it
 // did not wait as it was told, see [Rules].Escalate.

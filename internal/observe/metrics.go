@@ -17,6 +17,7 @@ var collected = struct {
 	bans       *prometheus.CounterVec
 	bansEnded  *prometheus.CounterVec
 	claims     *prometheus.CounterVec
+	early      *prometheus.CounterVec
 	decisions  *prometheus.HistogramVec
 	storeCalls *prometheus.CounterVec
 	cached     *prometheus.CounterVec
@@ -49,6 +50,10 @@ var collected = struct {
 		Name: "caddy_weir_aggregator_requests_total",
 		Help: "Requests to zones for feeds that say they are an aggregator's.",
 	}, []string{"zone", "result"}),
+	early: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "caddy_weir_feed_early_requests_total",
+		Help: "Requests to zones for feeds that came before the Retry-After which their reader was told.",
+	}, []string{"zone"}),
 	decisions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "caddy_weir_decision_seconds",
 		Help: "How long the store took to decide about a request.",
@@ -86,7 +91,7 @@ var collected = struct {
 // is no error.
 func Register(registry prometheus.Registerer) error {
 	for _, c := range []prometheus.Collector{
-		collected.requests, collected.blocks, collected.bans, collected.bansEnded, collected.claims, collected.decisions,
+		collected.requests, collected.blocks, collected.bans, collected.bansEnded, collected.claims, collected.early, collected.decisions,
 		collected.storeCalls, collected.cached, collected.breakers, collected.rules, collected.keys, collected.bansActive, collected.listAge,
 		collected.copies, collected.copiesHeld, collected.waiting,
 	} {

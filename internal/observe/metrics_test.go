@@ -62,6 +62,7 @@ func TestMetricNames(t *testing.T) {
 	NewRule("scrapers")
 	NewBans("api")
 	NewAggregators("api")
+	NewFeeds("api")
 	NewCopies("api", CopyHit, CopyCoalesced, CopyMiss, CopyPassed, CopyDryHit, CopyStaleError, CopyStaleRefused)
 	one := func() int { return 1 }
 	defer CountCopies("api", one, one)()
