@@ -195,7 +195,7 @@ func (*rescue) lost() {}
 // confirm notes that copies still hold, by an answer of 304.
 func (s *rescue) confirm(h http.Header) {
 	now, tag, date := Now(), h.Get("Etag"), h.Get("Last-Modified")
-	s.meter.shelf.Confirm(s.key, now, now.Add(s.meter.span), func(c *copies.Copy) bool {
+	s.meter.shelf.Confirm(s.key, h, now, now.Add(s.meter.span), func(c *copies.Copy) bool {
 		if tag != "" {
 			return feed.SameTag(tag, c.Header.Get("Etag"))
 		}
@@ -208,7 +208,7 @@ func (s *rescue) confirm(h http.Header) {
 func (s *rescue) known(h http.Header) bool {
 	now, tag, date := Now(), h.Get("Etag"), h.Get("Last-Modified")
 	fresh := false
-	same := s.meter.shelf.Confirm(s.key, now, now.Add(s.meter.span), func(c *copies.Copy) bool {
+	same := s.meter.shelf.Confirm(s.key, h, now, now.Add(s.meter.span), func(c *copies.Copy) bool {
 		if c.Header.Get("Content-Encoding") != h.Get("Content-Encoding") ||
 			c.Header.Get("Etag") != tag || c.Header.Get("Last-Modified") != date {
 			return false

@@ -45,6 +45,9 @@ func (c *Copy) Age(now time.Time) time.Duration {
 	return max(c.aged+now.Sub(c.At), 0)
 }
 
+// born is when the site made the answer, or last said that it still holds.
+func (c *Copy) born() time.Time { return c.At.Add(-c.aged) }
+
 // Send answers a GET or HEAD with the copy. If its status is 200 the request's conditions and
 // ranges count (RFC 9110, sections 13 and 14), so that the answer may be 304, 206 or 416 as well.
 // Header fields that stand in w stay, unless the copy has them.

@@ -100,7 +100,8 @@ func (rec *Recording) Whole() bool {
 	return !rec.lost && (rec.want < 0 || rec.want == int64(len(rec.copy.Body)))
 }
 
-// Keep puts the copy on the shelf, if the recording is whole, and reports whether it did.
+// Keep puts the copy on the shelf, if the recording is whole and the shelf has no newer one, and reports
+// whether it did.
 func (rec *Recording) Keep(now, until time.Time) bool {
 	s := rec.shelf
 	s.mu.Lock()
@@ -109,7 +110,11 @@ func (rec *Recording) Keep(now, until time.Time) bool {
 		return false
 	}
 	c := rec.copy
-	c.At, c.Until = now, until
+	c.At, c.Until = rec.began, until
+	if s.outdated(rec.key, &c, now) {
+		return false
+	}
+	c.At = now
 	if spare := cap(c.Body) - len(c.Body); spare > len(c.Body)/8 {
 		c.Body = append([]byte(nil), c.Body...)
 	}

@@ -3,6 +3,7 @@ package copies
 import (
 	"container/list"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -98,9 +99,9 @@ func (s *Shelf) LeaveAlone(key string, until, now time.Time) {
 	s.trim()
 }
 
-// Confirm notes that the site has just said that copies still hold: those under the key that it
-// means. It reports whether there are any.
-func (s *Shelf) Confirm(key string, now, until time.Time, meant func(c *Copy) bool) (some bool) {
+// Confirm notes that the site has said, by an answer with this header, that copies still hold: those under the
+// key that it means. It reports whether there are any.
+func (s *Shelf) Confirm(key string, h http.Header, now, until time.Time, meant func(c *Copy) bool) (some bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.look(key, now)
@@ -110,7 +111,9 @@ func (s *Shelf) Confirm(key string, now, until time.Time, meant func(c *Copy) bo
 	for _, c := range e.copies {
 		if meant(c) {
 			some = true
-			c.At, c.Until, c.aged = now, until, 0
+			if age := aged(h); c.born().Before(now.Add(-age)) {
+				c.At, c.Until, c.aged = now, until, age
+			}
 		}
 	}
 	return some
@@ -165,6 +168,20 @@ func (s *Shelf) grow(e *entry, by int64) {
 	s.held += by
 }
 
+// outdated reports whether an answer is older than a copy in whose place, or beside which, it would be kept: a
+// cache on the way lags behind others, or the answer was overtaken.
+func (s *Shelf) outdated(key string, c *Copy, now time.Time) bool {
+	e := s.look(key, now)
+	return e != nil && slices.ContainsFunc(e.copies, func(old *Copy) bool {
+		return (old.like(c) || c.modified.Before(old.modified)) && c.born().Before(old.born())
+	})
+}
+
+// like reports whether two copies are for the same clients.
+func (c *Copy) like(other *Copy) bool {
+	return c.coding == other.coding && c.byAccept == other.byAccept && c.accept == other.accept
+}
+
 // put keeps a copy in the place of what it follows: another of its kind, and what was modified
 // before it was.
 func (s *Shelf) put(key string, c *Copy) {
@@ -177,7 +194,7 @@ func (s *Shelf) put(key string, c *Copy) {
 		s.order.MoveToFront(at)
 	}
 	s.drop(e, func(old *Copy) bool {
-		return old.coding == c.coding && old.byAccept == c.byAccept && old.accept == c.accept ||
+		return old.like(c) ||
 			old.modified.Before(c.modified) && !old.modified.IsZero()
 	})
 	if len(e.copies) == variants {

@@ -90,15 +90,69 @@ func TestConfirm(t *testing.T) {
 	record(t, s, "a", "x", get("/"), "Etag", `"x"`, "Age", "60")
 	later := noon.Add(50 * time.Minute)
 	meant := func(c *Copy) bool { return c.Header.Get("Etag") == `"x"` }
-	if s.Confirm("a", later, later.Add(time.Hour), func(*Copy) bool { return false }) || s.Confirm("b", later, later, meant) {
+	if s.Confirm("a", nil, later, later.Add(time.Hour), func(*Copy) bool { return false }) || s.Confirm("b", nil, later, later, meant) {
 		t.Error("what is not meant is confirmed")
 	}
-	if !s.Confirm("a", later, later.Add(time.Hour), meant) {
+	if !s.Confirm("a", nil, later, later.Add(time.Hour), meant) {
 		t.Error("what is meant is not confirmed")
 	}
 	c, ok := s.Find("a", nil, noon.Add(100*time.Minute))
 	if !ok || c.Age(noon.Add(100*time.Minute)) != 50*time.Minute {
 		t.Errorf("%v, %v", ok, c.Age(noon.Add(100*time.Minute)))
+	}
+}
+
+// TestConfirmByCache: what a cache confirms holds since the cache was told so, and is made no older by it.
+func TestConfirmByCache(t *testing.T) {
+	s := NewShelf(1 << 20)
+	record(t, s, "a", "x", get("/"))
+	all := func(*Copy) bool { return true }
+	later := noon.Add(30 * time.Minute)
+	for age, want := range map[string]time.Duration{"7200": 30 * time.Minute, "600": 10 * time.Minute} {
+		record(t, s, "a", "x", get("/"))
+		if !s.Confirm("a", header("Age", age), later, later.Add(time.Hour), all) {
+			t.Fatal("what is meant is not confirmed")
+		}
+		if c, _ := s.Find("a", nil, later); c.Age(later) != want {
+			t.Errorf("confirmed by an answer that is %s s old: %v old, want %v", age, c.Age(later), want)
+		}
+		s.Forget("a")
+	}
+}
+
+// TestOlderIsNotKept: an answer that is older than a copy takes not its place, nor one beside it, unless the site
+// itself has gone back.
+func TestOlderIsNotKept(t *testing.T) {
+	old, last := noon.Add(-time.Hour).Format(http.TimeFormat), noon.Format(http.TimeFormat)
+	zipped := get("/", "Accept-Encoding", "gzip")
+	for name, c := range map[string]struct {
+		r      *http.Request
+		fields []string
+		kept   bool
+	}{
+		"from a cache":      {get("/"), []string{"Age", "60"}, false},
+		"in another coding": {zipped, []string{"Age", "60", "Content-Encoding", "gzip", "Last-Modified", old}, false},
+		"the same version":  {zipped, []string{"Age", "60", "Content-Encoding", "gzip", "Last-Modified", last}, true},
+		"of the site":       {get("/"), []string{"Last-Modified", old}, true},
+		"newer":             {get("/"), []string{"Age", "20"}, true},
+	} {
+		s := NewShelf(1 << 20)
+		record(t, s, "a", "new", get("/"), "Age", "30", "Last-Modified", last)
+		if kept := record(t, s, "a", "old", c.r, c.fields...); kept != c.kept || s.taken != 0 {
+			t.Errorf("%s: %v, %d bytes of recordings", name, kept, s.taken)
+		}
+		if got, ok := s.Find("a", get("/").Header, noon); !ok && c.r != zipped || !c.kept && string(got.Body) != "new" {
+			t.Errorf("%s: %q", name, got.Body)
+		}
+	}
+	// Nor is one that was overtaken: the site was asked for it before it has confirmed what is kept.
+	s := NewShelf(1 << 20)
+	record(t, s, "a", "new", get("/"))
+	rec, _ := s.Record("a", get("/"), http.StatusOK, header(), noon)
+	_, _ = rec.Write([]byte("old"))
+	s.Confirm("a", nil, noon.Add(time.Second), noon.Add(time.Hour), func(*Copy) bool { return true })
+	if rec.Keep(noon.Add(2*time.Second), noon.Add(time.Hour)) {
+		t.Error("what was overtaken is kept")
 	}
 }
 
@@ -273,7 +327,7 @@ func TestShelfTogether(t *testing.T) {
 						rec.Keep(noon, noon.Add(time.Hour))
 					}
 				case 1:
-					s.Confirm(key, noon, noon.Add(time.Hour), func(*Copy) bool { return true })
+					s.Confirm(key, nil, noon, noon.Add(time.Hour), func(*Copy) bool { return true })
 				case 2:
 					s.LeaveAlone(key, noon.Add(time.Hour), noon)
 				default:
