@@ -20,6 +20,9 @@
 // envelope: the byte 255, then the 7 bytes of the instant since which it refuses.
 // See refuse.go.
 //
+// On Redis 4 bytes stand before a state, and behind the envelope: until when the server keeps the key at
+// least, in seconds since 1970. See prelude.lua in package redisstore.
+//
 // The clock may step back: an instant in a state that lies ahead of now counts as now.
 package algorithm
 

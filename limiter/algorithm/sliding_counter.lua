@@ -1,22 +1,22 @@
 -- sliding_counter: see sliding_counter.go. Its numbers are a = events and b = window_us.
--- State: version 1 | start 7 | current 4 | previous 4.
+-- State: kept 4 | version 1 | start 7 | current 4 | previous 4.
 
 -- read_counter returns the counts as they are now, and whether their window was to begin
 -- later.
 local function read_counter(key, window)
   local state = call('GET', key)
   if not state then return now, 0, 0 end
-  if #state ~= 16 then
+  if #state ~= 20 then
     if string.byte(state) == 255 then state = string.sub(state, 9) end
-    if #state ~= 16 then return now, 0, 0 end
+    if #state ~= 20 then return now, 0, 0 end
   end
-  local version, start, current, previous = unpack('>BI7I4I4', state)
+  local kept, version, start, current, previous = unpack('>I4BI7I4I4', state)
   if version ~= 1 then return now, 0, 0 end
   local passed = now - start
-  if passed < 0 then return now, current, previous, true end
-  if passed < window then return start, current, previous end
-  if passed < 2 * window then return start + window, 0, current end
-  return now, 0, 0
+  if passed < 0 then return now, current, previous, kept, true end
+  if passed < window then return start, current, previous, kept end
+  if passed < 2 * window then return start + window, 0, current, kept end
+  return now, 0, 0, kept
 end
 
 -- grain returns the unit of time, in microseconds, in which a window can be weighed
@@ -61,26 +61,26 @@ local function until_fresh(start, current, previous, window)
 end
 
 local function peek(key, cost, events, window)
-  local start, current, previous, ahead = read_counter(key, window)
+  local start, current, previous, kept, ahead = read_counter(key, window)
   local used, wait = estimate(start, current, previous, events, window), 0
   if used + cost > events then
     wait = await(start, current, previous, cost, events, window)
   end
-  return wait, events - used, until_fresh(start, current, previous, window), ahead, start, current, previous
+  return wait, events - used, until_fresh(start, current, previous, window), ahead, start, current, previous, kept
 end
 
-local function spend(key, since, cost, events, window, _, _, start, current, previous)
+local function spend(key, since, cost, events, window, _, _, start, current, previous, kept)
   local sum = current + cost
   if sum > events then sum = events end
   if sum > current then current = sum end
   local reset = until_fresh(start, current, previous, window)
-  write(key, pack('>BI7I4I4', 1, start, current, previous), reset, since)
+  write(key, reset, since, kept, '', '>I4BI7I4I4', 1, start, current, previous)
   return events - estimate(start, current, previous, events, window), reset
 end
 
 -- adjust: what is given back is taken from the window that was charged, if it still counts.
 local function adjust(key, since, delta, spent, events, window)
-  local start, current, previous = read_counter(key, window)
+  local start, current, previous, kept = read_counter(key, window)
   local back = math.max(-delta, 0)
   if delta > 0 then
     current = math.max(current, math.min(current + delta, events))
@@ -95,5 +95,5 @@ local function adjust(key, since, delta, spent, events, window)
   end
   if current == 0 and previous == 0 then return call('DEL', key) end
   local reset = until_fresh(start, current, previous, window)
-  write(key, pack('>BI7I4I4', 1, start, current, previous), reset, since)
+  write(key, reset, since, kept, '', '>I4BI7I4I4', 1, start, current, previous)
 end

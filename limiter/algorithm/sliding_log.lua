@@ -1,5 +1,5 @@
 -- sliding_log: see sliding_log.go. Its numbers are a = events and b = window_us.
--- State: version 1 | size 4 | next 4 | used 4 | events of 7, a ring. It may be long, so that
+-- State: kept 4 | version 1 | size 4 | next 4 | used 4 | events of 7, a ring. It may be long, so that
 -- only what is needed of it is read and written.
 
 -- range reads bytes of a key, counted from 0.
@@ -32,19 +32,19 @@ local function count_live(key, base, size, next, used, window)
   return used - low
 end
 
--- read_ring returns where the state begins in the key, the ring's size and next slot, and the
--- number of events that count.
+-- read_ring returns where the state begins in the key, the ring's size and next slot, the number
+-- of events that count, and until when the key is kept.
 local function read_ring(key, events, window)
-  local head, base = range(key, 0, 21), 0
-  if string.byte(head) == 255 then head, base = string.sub(head, 9), 8 end
-  if #head < 13 then return 0, events, 0, 0 end
-  local version, size, next, used = unpack('>BI4I4I4', head)
+  local head, base = range(key, 0, 25), 4
+  if string.byte(head) == 255 then head, base = string.sub(head, 9), 12 end
+  if #head < 17 then return 4, events, 0, 0 end
+  local kept, version, size, next, used = unpack('>I4BI4I4I4', head)
   local slots = (call('STRLEN', key) - base - 13) / 7
   if version ~= 1 or slots % 1 ~= 0 or size < 1 or size > 100000 or slots > size or used > slots
     or next >= size or next > slots or (slots < size and used > next) then
-    return 0, events, 0, 0
+    return 4, events, 0, 0
   end
-  return base, size, next, count_live(key, base, size, next, used, window)
+  return base, size, next, count_live(key, base, size, next, used, window), kept
 end
 
 -- left returns how many microseconds the i-th live event still counts, and whether it is
@@ -56,11 +56,11 @@ local function left(key, base, size, next, live, i, window)
 end
 
 local function peek(key, cost, events, window)
-  local base, size, next, live = read_ring(key, events, window)
+  local base, size, next, live, kept = read_ring(key, events, window)
   local wait, reset, over, ahead = 0, 0, live + cost - events, nil
   if live > 0 then reset, ahead = left(key, base, size, next, live, live - 1, window) end
   if over > 0 then wait = left(key, base, size, next, live, over - 1, window) end
-  return wait, events - live, reset, ahead, base, size, next, live
+  return wait, events - live, reset, ahead, base, size, next, live, kept
 end
 
 -- lay returns the newest live events, at most as many as the limit allows, as a ring of that
@@ -86,12 +86,12 @@ local function put(key, size, next, count)
   local first = count
   if first > size - next then first = size - next end
   local at = pack('>I7', now)
-  if first > 0 then call('SETRANGE', key, string.format('%d', 13 + next * 7), string.rep(at, first)) end
-  if count > first then call('SETRANGE', key, '13', string.rep(at, count - first)) end
+  if first > 0 then call('SETRANGE', key, string.format('%d', 17 + next * 7), string.rep(at, first)) end
+  if count > first then call('SETRANGE', key, '17', string.rep(at, count - first)) end
   return (next + count) % size
 end
 
-local function spend(key, since, cost, events, window, _, _, base, size, next, live)
+local function spend(key, since, cost, events, window, _, _, base, size, next, live, kept)
   local over = live + cost - events
   if over > 0 and cost > 0 then
     -- The log is full afterwards: the oldest make room.
@@ -100,40 +100,38 @@ local function spend(key, since, cost, events, window, _, _, base, size, next, l
   end
   if live == 0 then
     -- A ring begun anew, written whole below.
-    call('SET', key, string.rep('\0', 13))
-    size, next = events, 0
+    call('SET', key, string.rep('\0', 17))
+    size, next, kept = events, 0, nil
   elseif size ~= events and cost > 0 then
     local ring
     ring, live, next = lay(key, base, size, next, live, events)
-    call('SET', key, string.rep('\0', 13) .. ring)
+    call('SET', key, string.rep('\0', 17) .. ring, 'KEEPTTL')
     size = events
   else
-    if base > 0 then call('SET', key, range(key, base, 13 + size * 7)) end
+    if base > 4 then call('SET', key, range(key, base - 4, 17 + size * 7), 'KEEPTTL') end
     local newest = live
-    while newest > 0 and event(key, 0, size, next, live, newest - 1) > now do newest = newest - 1 end
+    while newest > 0 and event(key, 4, size, next, live, newest - 1) > now do newest = newest - 1 end
     if newest < live then put(key, size, (next - live + newest) % size, live - newest) end
   end
+  local reset, ttl = window, nil
+  if cost == 0 then reset = left(key, 4, size, next, live, live - 1, window) end
+  if not kept or now + reset > kept * 1000000 then kept, ttl = keep(reset, kept) end
+  local head = pack('>I4', kept)
   if cost > 0 then
     next, live = put(key, size, next, cost), live + cost
-    call('SETRANGE', key, '0', pack('>BI4I4I4', 1, size, next, live))
+    head = head .. pack('>BI4I4I4', 1, size, next, live)
   end
-  local reset = window
-  if cost == 0 then reset = left(key, 0, size, next, live, live - 1, window) end
-  if since then
-    write(key, call('GET', key), reset, since)
-  else
-    local ttl = math.ceil(reset / 1000) + 1000
-    if ARGV[2] and ttl < 60000 then ttl = 60000 end
-    call('PEXPIRE', key, string.format('%d', ttl))
-  end
+  call('SETRANGE', key, '0', head)
+  if since then call('SET', key, pack('>BI7', 255, since) .. call('GET', key), 'KEEPTTL') end
+  if ttl then call('PEXPIRE', key, ttl) end
   return events - live, reset
 end
 
 -- adjust: events are given back one by one, those of the step that spent them.
 local function adjust(key, since, delta, spent, events, window)
-  local base, size, next, live = read_ring(key, events, window)
+  local base, size, next, live, kept = read_ring(key, events, window)
   if delta > 0 then
-    return spend(key, since, math.min(delta, events), events, window, 0, 0, base, size, next, live)
+    return spend(key, since, math.min(delta, events), events, window, 0, 0, base, size, next, live, kept)
   end
   if spent == 0 then live = math.max(live + delta, 0) end
   if live == 0 then return call('DEL', key) end
@@ -150,5 +148,5 @@ local function adjust(key, since, delta, spent, events, window)
   end
   if count == 0 then return call('DEL', key) end
   local reset = unpack('>I7', ring, count * 7 - 6) - now + window
-  write(key, pack('>BI4I4I4', 1, events, count % events, count) .. ring, reset, since)
+  write(key, reset, since, kept, ring, '>I4BI4I4I4', 1, events, count % events, count)
 end

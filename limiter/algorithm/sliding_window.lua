@@ -1,10 +1,11 @@
 -- sliding_window: the marked log, see sliding_window.go. Its numbers are a = events,
 -- b = window_us and c = k, how many events a mark stands for.
--- State: version 1 | k 3 | fill 4 | marks of 6, in units of 8 us since 2025.
+-- State: kept 4 | version 1 | k 3 | fill 4 | marks of 6, in units of 8 us since 2025.
 
 local elapsed = now - 1735689600000000 -- since the beginning of 2025
 local top = math.ceil(elapsed / 8) -- now, as a mark
 if top < 0 then top = 0 end
+local top_mark = pack('>I6', top)
 
 -- lay returns the live marks laid down anew: regrouped if each stood for another number of
 -- events, and none ahead of now. live is how many events they stand for. The oldest events
@@ -22,25 +23,26 @@ local function lay(state, from, events, k, was, live)
     marks = marks .. pack('>I6', at)
   end
   local fill = live - (n - 1) * k
-  return pack('>BI3I4', 1, k, fill) .. marks, n, live, fill, skip
+  return string.sub(state, 1, 4) .. pack('>BI3I4', 1, k, fill) .. marks, n, live, fill, skip
 end
 
 -- read_marked returns a state and what of it is alive: from which byte on marks do, how many,
 -- how many events in all and in the newest mark, that mark, and whether it was ahead of now.
 local function read_marked(key, events, window, k)
   local state = call('GET', key)
-  if not state then return '', 9, 0, 0, 0 end
-  local n = (#state - 8) / 6
+  if not state then return '', 13, 0, 0, 0 end
+  local n = (#state - 12) / 6
   if n % 1 ~= 0 then
     if string.byte(state) == 255 then state = string.sub(state, 9) end
-    n = (#state - 8) / 6
+    n = (#state - 12) / 6
   end
-  if n < 1 or n > 72 or n % 1 ~= 0 then return '', 9, 0, 0, 0 end
-  local version, was, fill, oldest = unpack('>BI3I4I6', state)
-  local newest = unpack('>I6', state, #state - 5)
+  if n < 1 or n > 72 or n % 1 ~= 0 then return '', 13, 0, 0, 0 end
+  local version, was, fill, oldest = unpack('>BI3I4I6', state, 5)
+  local newest = oldest
+  if n > 1 then newest = unpack('>I6', state, #state - 5) end
   local dead = (elapsed - window) / 8
-  if newest <= dead or version ~= 1 or fill < 1 or fill > was then return '', 9, 0, 0, 0 end
-  local from, ahead = 9, newest > top
+  if newest <= dead or version ~= 1 or fill < 1 or fill > was then return '', 13, 0, 0, 0 end
+  local from, ahead = 13, newest > top
   while oldest <= dead do
     from, n = from + 6, n - 1
     oldest = unpack('>I6', state, from)
@@ -49,7 +51,7 @@ local function read_marked(key, events, window, k)
   if was ~= k or ahead then
     state, n, live, fill, skip = lay(state, from, events, k, was, live)
     newest = unpack('>I6', state, #state - 5)
-    from = 9
+    from = 13
   end
   return state, from, n, live, fill, newest, ahead, skip
 end
@@ -87,20 +89,15 @@ local function spend(key, since, cost, events, window, k, _, state, from, n, liv
     local more = math.ceil((cost - some) / k)
     fresh, fill = fresh + more, cost - some - (more - 1) * k
   end
-  local mark, newest = pack('>I6', top), top
+  local mark, newest = top_mark, top
   if fresh == 0 then
     mark, newest = '', unpack('>I6', state, #state - 5)
   elseif fresh > 1 then
     mark = string.rep(mark, fresh)
   end
-  if k == 1 and from == 9 and n > 0 then
-    -- The head stays as it is. Every long string that is made costs half a microsecond.
-    state = state .. mark
-  else
-    state = pack('>BI3I4', 1, k, fill) .. string.sub(state, from, stop) .. mark
-  end
-  local reset = window - elapsed + newest * 8
-  write(key, state, reset, since)
+  local reset, kept = window - elapsed + newest * 8, nil
+  if state ~= '' then kept = unpack('>I4', state) end
+  write(key, reset, since, kept, string.sub(state, from, stop) .. mark, '>I4BI3I4', 1, k, fill)
   return events - live, reset
 end
 
@@ -156,6 +153,6 @@ local function adjust(key, since, delta, spent, events, window, k)
   if n == 0 then return call('DEL', key) end
   for i = 1, n do times[i] = pack('>I6', times[i]) end
   local reset = window - elapsed + unpack('>I6', times[n]) * 8
-  state = pack('>BI3I4', 1, k, live - (n - 1) * k) .. table.concat(times)
-  write(key, state, reset, since)
+  local kept = unpack('>I4', state)
+  write(key, reset, since, kept, table.concat(times), '>I4BI3I4', 1, k, live - (n - 1) * k)
 end

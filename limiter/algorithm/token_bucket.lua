@@ -1,6 +1,6 @@
 -- token_bucket: see token_bucket.go. Its numbers are a = events and b = span_us, the rate in
 -- lowest terms, and c = burst.
--- State: version 1 | time 7 | part 3 | used 4 | age 5.
+-- State: kept 4 | version 1 | time 7 | part 3 | used 4 | age 5.
 
 -- read_bucket returns the tokens used, the part of the next one in tokens/span, the
 -- beginning of the busy period, and whether the state lies ahead of now. A bucket that is
@@ -8,11 +8,11 @@
 local function read_bucket(key, events, span, burst)
   local state = call('GET', key)
   if not state then return 0, 0, now end
-  if #state ~= 20 then
+  if #state ~= 24 then
     if string.byte(state) == 255 then state = string.sub(state, 9) end
-    if #state ~= 20 then return 0, 0, now end
+    if #state ~= 24 then return 0, 0, now end
   end
-  local version, at, part, used, age = unpack('>BI7I3I4I5', state)
+  local kept, version, at, part, used, age = unpack('>I4BI7I3I4I5', state)
   if version ~= 1 then return 0, 0, now end
   local busy, passed, ahead = at - age, now - at, false
   if passed < 0 then
@@ -22,39 +22,39 @@ local function read_bucket(key, events, span, burst)
   if part >= events then part = events - 1 end
   if used > burst then used = burst end
   local missing = used * span - part
-  if missing <= 0 or passed >= math.ceil(missing / events) then return 0, 0, now, ahead end
+  if missing <= 0 or passed >= math.ceil(missing / events) then return 0, 0, now, ahead, kept end
   part = part + passed * events
   local rest = part % span
-  return used - (part - rest) / span, rest, busy, ahead
+  return used - (part - rest) / span, rest, busy, ahead, kept
 end
 
-local function write_bucket(key, since, used, part, busy, events, span)
+local function write_bucket(key, since, used, part, busy, kept, events, span)
   local rest = part % events
   local at = now - (part - rest) / events
   local age = at - busy
   if age < 0 then age = 0 elseif age > 1099511627775 then age = 1099511627775 end
   local reset = math.ceil((used * span - part) / events)
-  write(key, pack('>BI7I3I4I5', 1, at, rest, used, age), reset, since)
+  write(key, reset, since, kept, '', '>I4BI7I3I4I5', 1, at, rest, used, age)
   return reset
 end
 
 local function peek(key, cost, events, span, burst)
-  local used, part, busy, ahead = read_bucket(key, events, span, burst)
+  local used, part, busy, ahead, kept = read_bucket(key, events, span, burst)
   local wait, reset, over = 0, 0, used + cost - burst
   if used > 0 then reset = math.ceil((used * span - part) / events) end
   if over > 0 then wait = math.ceil((over * span - part) / events) end
-  return wait, burst - used, reset, ahead, used, part, busy
+  return wait, burst - used, reset, ahead, used, part, busy, kept
 end
 
-local function spend(key, since, cost, events, span, burst, _, used, part, busy)
+local function spend(key, since, cost, events, span, burst, _, used, part, busy, kept)
   used = used + cost
   if used > burst then used, part = burst, 0 end
-  return burst - used, write_bucket(key, since, used, part, busy, events, span)
+  return burst - used, write_bucket(key, since, used, part, busy, kept, events, span)
 end
 
 -- adjust: what was spent before the bucket was last full has come back by itself.
 local function adjust(key, since, delta, spent, events, span, burst)
-  local used, part, busy = read_bucket(key, events, span, burst)
+  local used, part, busy, _, kept = read_bucket(key, events, span, burst)
   if delta > 0 then
     used = used + math.min(delta, burst)
     if used > burst then used, part = burst, 0 end
@@ -62,5 +62,5 @@ local function adjust(key, since, delta, spent, events, span, burst)
     used = math.max(used + delta, 0)
   end
   if used == 0 then return call('DEL', key) end
-  write_bucket(key, since, used, part, busy, events, span)
+  write_bucket(key, since, used, part, busy, kept, events, span)
 end

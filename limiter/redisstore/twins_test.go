@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,7 +33,19 @@ func (b bared) State(t testing.TB, l *limiter.Limit, key string) []byte {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
-	return state
+	return withoutKept(state)
+}
+
+// withoutKept takes out what only the server's states have: until when they are kept.
+func withoutKept(state []byte) []byte {
+	const kept, envelope = 4, 8
+	switch {
+	case len(state) == 0:
+		return state
+	case state[0] == 255:
+		return slices.Delete(state, envelope, envelope+kept)
+	}
+	return state[kept:]
 }
 
 // getBytes reads a key wherever it lies.

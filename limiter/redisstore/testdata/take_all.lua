@@ -15,25 +15,47 @@ else
   now = clock[1] * 1000000 + clock[2]
 end
 
--- write keeps a state for a second longer than it matters, which is reset microseconds; if
--- since is given, in an envelope.
-local function write(key, state, reset, since)
-  if since then state = pack('>BI7', 255, since) .. state end
+-- keep returns until when a key is to be kept at least, in whole seconds since the epoch, if it matters
+-- for so many microseconds more; and for how many milliseconds the server has to be told to keep it. kept
+-- is until when it is kept already, nil if it is fresh.
+--
+-- A key is kept for a second longer than it matters. To tell the server costs as much as to read the key: so
+-- one that was written to before is kept longer, by as much again, at least two seconds and at most
+-- a minute, and the server is not told anew as long as that lasts.
+local function keep(reset, kept)
+  if kept then reset = reset + math.max(2000000, math.min(reset, 60000000)) end
   local ttl = math.ceil(reset / 1000) + 1000
   -- The server's own clock expires keys, whatever the time to go by.
   if ARGV[2] and ttl < 60000 then ttl = 60000 end
-  call('SET', key, state, 'PX', string.format('%d', ttl))
+  -- In 2105 the first byte would be that of an envelope.
+  kept = math.min(math.floor((now + reset) / 1000000), 4278190079)
+  return kept, string.format('%d', ttl)
+end
+
+-- write puts down a state that matters for reset microseconds more: a head, packed by a format that
+-- begins with that of kept, and a tail. If since is given, it comes in an envelope.
+local function write(key, reset, since, kept, tail, format, ...)
+  local ttl
+  if not kept or now + reset > kept * 1000000 then kept, ttl = keep(reset, kept) end
+  local state = pack(format, kept, ...) .. tail
+  if since then state = pack('>BI7', 255, since) .. state end
+  if ttl then
+    call('SET', key, state, 'PX', ttl)
+  else
+    call('SET', key, state, 'KEEPTTL')
+  end
 end
 
 local w_peek, w_spend
 do
 -- sliding_window: the marked log, see sliding_window.go. Its numbers are a = events,
 -- b = window_us and c = k, how many events a mark stands for.
--- State: version 1 | k 3 | fill 4 | marks of 6, in units of 8 us since 2025.
+-- State: kept 4 | version 1 | k 3 | fill 4 | marks of 6, in units of 8 us since 2025.
 
 local elapsed = now - 1735689600000000 -- since the beginning of 2025
 local top = math.ceil(elapsed / 8) -- now, as a mark
 if top < 0 then top = 0 end
+local top_mark = pack('>I6', top)
 
 -- lay returns the live marks laid down anew: regrouped if each stood for another number of
 -- events, and none ahead of now. live is how many events they stand for. The oldest events
@@ -51,25 +73,26 @@ local function lay(state, from, events, k, was, live)
     marks = marks .. pack('>I6', at)
   end
   local fill = live - (n - 1) * k
-  return pack('>BI3I4', 1, k, fill) .. marks, n, live, fill, skip
+  return string.sub(state, 1, 4) .. pack('>BI3I4', 1, k, fill) .. marks, n, live, fill, skip
 end
 
 -- read_marked returns a state and what of it is alive: from which byte on marks do, how many,
 -- how many events in all and in the newest mark, that mark, and whether it was ahead of now.
 local function read_marked(key, events, window, k)
   local state = call('GET', key)
-  if not state then return '', 9, 0, 0, 0 end
-  local n = (#state - 8) / 6
+  if not state then return '', 13, 0, 0, 0 end
+  local n = (#state - 12) / 6
   if n % 1 ~= 0 then
     if string.byte(state) == 255 then state = string.sub(state, 9) end
-    n = (#state - 8) / 6
+    n = (#state - 12) / 6
   end
-  if n < 1 or n > 72 or n % 1 ~= 0 then return '', 9, 0, 0, 0 end
-  local version, was, fill, oldest = unpack('>BI3I4I6', state)
-  local newest = unpack('>I6', state, #state - 5)
+  if n < 1 or n > 72 or n % 1 ~= 0 then return '', 13, 0, 0, 0 end
+  local version, was, fill, oldest = unpack('>BI3I4I6', state, 5)
+  local newest = oldest
+  if n > 1 then newest = unpack('>I6', state, #state - 5) end
   local dead = (elapsed - window) / 8
-  if newest <= dead or version ~= 1 or fill < 1 or fill > was then return '', 9, 0, 0, 0 end
-  local from, ahead = 9, newest > top
+  if newest <= dead or version ~= 1 or fill < 1 or fill > was then return '', 13, 0, 0, 0 end
+  local from, ahead = 13, newest > top
   while oldest <= dead do
     from, n = from + 6, n - 1
     oldest = unpack('>I6', state, from)
@@ -78,7 +101,7 @@ local function read_marked(key, events, window, k)
   if was ~= k or ahead then
     state, n, live, fill, skip = lay(state, from, events, k, was, live)
     newest = unpack('>I6', state, #state - 5)
-    from = 9
+    from = 13
   end
   return state, from, n, live, fill, newest, ahead, skip
 end
@@ -116,20 +139,15 @@ local function spend(key, since, cost, events, window, k, _, state, from, n, liv
     local more = math.ceil((cost - some) / k)
     fresh, fill = fresh + more, cost - some - (more - 1) * k
   end
-  local mark, newest = pack('>I6', top), top
+  local mark, newest = top_mark, top
   if fresh == 0 then
     mark, newest = '', unpack('>I6', state, #state - 5)
   elseif fresh > 1 then
     mark = string.rep(mark, fresh)
   end
-  if k == 1 and from == 9 and n > 0 then
-    -- The head stays as it is. Every long string that is made costs half a microsecond.
-    state = state .. mark
-  else
-    state = pack('>BI3I4', 1, k, fill) .. string.sub(state, from, stop) .. mark
-  end
-  local reset = window - elapsed + newest * 8
-  write(key, state, reset, since)
+  local reset, kept = window - elapsed + newest * 8, nil
+  if state ~= '' then kept = unpack('>I4', state) end
+  write(key, reset, since, kept, string.sub(state, from, stop) .. mark, '>I4BI3I4', 1, k, fill)
   return events - live, reset
 end
 
@@ -139,7 +157,7 @@ end
 local l_peek, l_spend
 do
 -- sliding_log: see sliding_log.go. Its numbers are a = events and b = window_us.
--- State: version 1 | size 4 | next 4 | used 4 | events of 7, a ring. It may be long, so that
+-- State: kept 4 | version 1 | size 4 | next 4 | used 4 | events of 7, a ring. It may be long, so that
 -- only what is needed of it is read and written.
 
 -- range reads bytes of a key, counted from 0.
@@ -172,19 +190,19 @@ local function count_live(key, base, size, next, used, window)
   return used - low
 end
 
--- read_ring returns where the state begins in the key, the ring's size and next slot, and the
--- number of events that count.
+-- read_ring returns where the state begins in the key, the ring's size and next slot, the number
+-- of events that count, and until when the key is kept.
 local function read_ring(key, events, window)
-  local head, base = range(key, 0, 21), 0
-  if string.byte(head) == 255 then head, base = string.sub(head, 9), 8 end
-  if #head < 13 then return 0, events, 0, 0 end
-  local version, size, next, used = unpack('>BI4I4I4', head)
+  local head, base = range(key, 0, 25), 4
+  if string.byte(head) == 255 then head, base = string.sub(head, 9), 12 end
+  if #head < 17 then return 4, events, 0, 0 end
+  local kept, version, size, next, used = unpack('>I4BI4I4I4', head)
   local slots = (call('STRLEN', key) - base - 13) / 7
   if version ~= 1 or slots % 1 ~= 0 or size < 1 or size > 100000 or slots > size or used > slots
     or next >= size or next > slots or (slots < size and used > next) then
-    return 0, events, 0, 0
+    return 4, events, 0, 0
   end
-  return base, size, next, count_live(key, base, size, next, used, window)
+  return base, size, next, count_live(key, base, size, next, used, window), kept
 end
 
 -- left returns how many microseconds the i-th live event still counts, and whether it is
@@ -196,11 +214,11 @@ local function left(key, base, size, next, live, i, window)
 end
 
 local function peek(key, cost, events, window)
-  local base, size, next, live = read_ring(key, events, window)
+  local base, size, next, live, kept = read_ring(key, events, window)
   local wait, reset, over, ahead = 0, 0, live + cost - events, nil
   if live > 0 then reset, ahead = left(key, base, size, next, live, live - 1, window) end
   if over > 0 then wait = left(key, base, size, next, live, over - 1, window) end
-  return wait, events - live, reset, ahead, base, size, next, live
+  return wait, events - live, reset, ahead, base, size, next, live, kept
 end
 
 -- lay returns the newest live events, at most as many as the limit allows, as a ring of that
@@ -226,12 +244,12 @@ local function put(key, size, next, count)
   local first = count
   if first > size - next then first = size - next end
   local at = pack('>I7', now)
-  if first > 0 then call('SETRANGE', key, string.format('%d', 13 + next * 7), string.rep(at, first)) end
-  if count > first then call('SETRANGE', key, '13', string.rep(at, count - first)) end
+  if first > 0 then call('SETRANGE', key, string.format('%d', 17 + next * 7), string.rep(at, first)) end
+  if count > first then call('SETRANGE', key, '17', string.rep(at, count - first)) end
   return (next + count) % size
 end
 
-local function spend(key, since, cost, events, window, _, _, base, size, next, live)
+local function spend(key, since, cost, events, window, _, _, base, size, next, live, kept)
   local over = live + cost - events
   if over > 0 and cost > 0 then
     -- The log is full afterwards: the oldest make room.
@@ -240,32 +258,30 @@ local function spend(key, since, cost, events, window, _, _, base, size, next, l
   end
   if live == 0 then
     -- A ring begun anew, written whole below.
-    call('SET', key, string.rep('\0', 13))
-    size, next = events, 0
+    call('SET', key, string.rep('\0', 17))
+    size, next, kept = events, 0, nil
   elseif size ~= events and cost > 0 then
     local ring
     ring, live, next = lay(key, base, size, next, live, events)
-    call('SET', key, string.rep('\0', 13) .. ring)
+    call('SET', key, string.rep('\0', 17) .. ring, 'KEEPTTL')
     size = events
   else
-    if base > 0 then call('SET', key, range(key, base, 13 + size * 7)) end
+    if base > 4 then call('SET', key, range(key, base - 4, 17 + size * 7), 'KEEPTTL') end
     local newest = live
-    while newest > 0 and event(key, 0, size, next, live, newest - 1) > now do newest = newest - 1 end
+    while newest > 0 and event(key, 4, size, next, live, newest - 1) > now do newest = newest - 1 end
     if newest < live then put(key, size, (next - live + newest) % size, live - newest) end
   end
+  local reset, ttl = window, nil
+  if cost == 0 then reset = left(key, 4, size, next, live, live - 1, window) end
+  if not kept or now + reset > kept * 1000000 then kept, ttl = keep(reset, kept) end
+  local head = pack('>I4', kept)
   if cost > 0 then
     next, live = put(key, size, next, cost), live + cost
-    call('SETRANGE', key, '0', pack('>BI4I4I4', 1, size, next, live))
+    head = head .. pack('>BI4I4I4', 1, size, next, live)
   end
-  local reset = window
-  if cost == 0 then reset = left(key, 0, size, next, live, live - 1, window) end
-  if since then
-    write(key, call('GET', key), reset, since)
-  else
-    local ttl = math.ceil(reset / 1000) + 1000
-    if ARGV[2] and ttl < 60000 then ttl = 60000 end
-    call('PEXPIRE', key, string.format('%d', ttl))
-  end
+  call('SETRANGE', key, '0', head)
+  if since then call('SET', key, pack('>BI7', 255, since) .. call('GET', key), 'KEEPTTL') end
+  if ttl then call('PEXPIRE', key, ttl) end
   return events - live, reset
 end
 
@@ -275,24 +291,24 @@ end
 local c_peek, c_spend
 do
 -- sliding_counter: see sliding_counter.go. Its numbers are a = events and b = window_us.
--- State: version 1 | start 7 | current 4 | previous 4.
+-- State: kept 4 | version 1 | start 7 | current 4 | previous 4.
 
 -- read_counter returns the counts as they are now, and whether their window was to begin
 -- later.
 local function read_counter(key, window)
   local state = call('GET', key)
   if not state then return now, 0, 0 end
-  if #state ~= 16 then
+  if #state ~= 20 then
     if string.byte(state) == 255 then state = string.sub(state, 9) end
-    if #state ~= 16 then return now, 0, 0 end
+    if #state ~= 20 then return now, 0, 0 end
   end
-  local version, start, current, previous = unpack('>BI7I4I4', state)
+  local kept, version, start, current, previous = unpack('>I4BI7I4I4', state)
   if version ~= 1 then return now, 0, 0 end
   local passed = now - start
-  if passed < 0 then return now, current, previous, true end
-  if passed < window then return start, current, previous end
-  if passed < 2 * window then return start + window, 0, current end
-  return now, 0, 0
+  if passed < 0 then return now, current, previous, kept, true end
+  if passed < window then return start, current, previous, kept end
+  if passed < 2 * window then return start + window, 0, current, kept end
+  return now, 0, 0, kept
 end
 
 -- grain returns the unit of time, in microseconds, in which a window can be weighed
@@ -337,20 +353,20 @@ local function until_fresh(start, current, previous, window)
 end
 
 local function peek(key, cost, events, window)
-  local start, current, previous, ahead = read_counter(key, window)
+  local start, current, previous, kept, ahead = read_counter(key, window)
   local used, wait = estimate(start, current, previous, events, window), 0
   if used + cost > events then
     wait = await(start, current, previous, cost, events, window)
   end
-  return wait, events - used, until_fresh(start, current, previous, window), ahead, start, current, previous
+  return wait, events - used, until_fresh(start, current, previous, window), ahead, start, current, previous, kept
 end
 
-local function spend(key, since, cost, events, window, _, _, start, current, previous)
+local function spend(key, since, cost, events, window, _, _, start, current, previous, kept)
   local sum = current + cost
   if sum > events then sum = events end
   if sum > current then current = sum end
   local reset = until_fresh(start, current, previous, window)
-  write(key, pack('>BI7I4I4', 1, start, current, previous), reset, since)
+  write(key, reset, since, kept, '', '>I4BI7I4I4', 1, start, current, previous)
   return events - estimate(start, current, previous, events, window), reset
 end
 
@@ -361,7 +377,7 @@ local t_peek, t_spend
 do
 -- token_bucket: see token_bucket.go. Its numbers are a = events and b = span_us, the rate in
 -- lowest terms, and c = burst.
--- State: version 1 | time 7 | part 3 | used 4 | age 5.
+-- State: kept 4 | version 1 | time 7 | part 3 | used 4 | age 5.
 
 -- read_bucket returns the tokens used, the part of the next one in tokens/span, the
 -- beginning of the busy period, and whether the state lies ahead of now. A bucket that is
@@ -369,11 +385,11 @@ do
 local function read_bucket(key, events, span, burst)
   local state = call('GET', key)
   if not state then return 0, 0, now end
-  if #state ~= 20 then
+  if #state ~= 24 then
     if string.byte(state) == 255 then state = string.sub(state, 9) end
-    if #state ~= 20 then return 0, 0, now end
+    if #state ~= 24 then return 0, 0, now end
   end
-  local version, at, part, used, age = unpack('>BI7I3I4I5', state)
+  local kept, version, at, part, used, age = unpack('>I4BI7I3I4I5', state)
   if version ~= 1 then return 0, 0, now end
   local busy, passed, ahead = at - age, now - at, false
   if passed < 0 then
@@ -383,34 +399,34 @@ local function read_bucket(key, events, span, burst)
   if part >= events then part = events - 1 end
   if used > burst then used = burst end
   local missing = used * span - part
-  if missing <= 0 or passed >= math.ceil(missing / events) then return 0, 0, now, ahead end
+  if missing <= 0 or passed >= math.ceil(missing / events) then return 0, 0, now, ahead, kept end
   part = part + passed * events
   local rest = part % span
-  return used - (part - rest) / span, rest, busy, ahead
+  return used - (part - rest) / span, rest, busy, ahead, kept
 end
 
-local function write_bucket(key, since, used, part, busy, events, span)
+local function write_bucket(key, since, used, part, busy, kept, events, span)
   local rest = part % events
   local at = now - (part - rest) / events
   local age = at - busy
   if age < 0 then age = 0 elseif age > 1099511627775 then age = 1099511627775 end
   local reset = math.ceil((used * span - part) / events)
-  write(key, pack('>BI7I3I4I5', 1, at, rest, used, age), reset, since)
+  write(key, reset, since, kept, '', '>I4BI7I3I4I5', 1, at, rest, used, age)
   return reset
 end
 
 local function peek(key, cost, events, span, burst)
-  local used, part, busy, ahead = read_bucket(key, events, span, burst)
+  local used, part, busy, ahead, kept = read_bucket(key, events, span, burst)
   local wait, reset, over = 0, 0, used + cost - burst
   if used > 0 then reset = math.ceil((used * span - part) / events) end
   if over > 0 then wait = math.ceil((over * span - part) / events) end
-  return wait, burst - used, reset, ahead, used, part, busy
+  return wait, burst - used, reset, ahead, used, part, busy, kept
 end
 
-local function spend(key, since, cost, events, span, burst, _, used, part, busy)
+local function spend(key, since, cost, events, span, burst, _, used, part, busy, kept)
   used = used + cost
   if used > burst then used, part = burst, 0 end
-  return burst - used, write_bucket(key, since, used, part, busy, events, span)
+  return burst - used, write_bucket(key, since, used, part, busy, kept, events, span)
 end
 
 t_peek, t_spend = peek, spend
@@ -419,33 +435,33 @@ end
 local f_peek, f_spend
 do
 -- fixed_window: see fixed_window.go. Its numbers are a = events and b = window_us.
--- State: version 1 | start 7 | count 4.
+-- State: kept 4 | version 1 | start 7 | count 4.
 
 -- read_fixed returns the window that now falls into, and whether it was to begin later.
 -- left is 0 if there is none, and one would begin now.
 local function read_fixed(key, window)
   local state = call('GET', key)
   if not state then return now, 0, 0 end
-  if #state ~= 12 then
+  if #state ~= 16 then
     if string.byte(state) == 255 then state = string.sub(state, 9) end
-    if #state ~= 12 then return now, 0, 0 end
+    if #state ~= 16 then return now, 0, 0 end
   end
-  local version, start, count = unpack('>BI7I4', state)
+  local kept, version, start, count = unpack('>I4BI7I4', state)
   if version ~= 1 then return now, 0, 0 end
-  if start > now then return now, count, window, true end
+  if start > now then return now, count, window, true, kept end
   local left = start - now + window
-  if left <= 0 then return now, 0, 0 end
-  return start, count, left
+  if left <= 0 then return now, 0, 0, false, kept end
+  return start, count, left, false, kept
 end
 
 local function peek(key, cost, events, window)
-  local start, count, left, ahead = read_fixed(key, window)
+  local start, count, left, ahead, kept = read_fixed(key, window)
   local wait = 0
   if count + cost > events then wait = left end
-  return wait, events - count, left, ahead, start, count
+  return wait, events - count, left, ahead, start, count, kept
 end
 
-local function spend(key, since, cost, events, window, _, _, start, count)
+local function spend(key, since, cost, events, window, _, _, start, count, kept)
   if cost > 0 then
     count = count + cost
     if count > events then
@@ -454,7 +470,7 @@ local function spend(key, since, cost, events, window, _, _, start, count)
     end
   end
   local left = start - now + window
-  write(key, pack('>BI7I4', 1, start, count), left, since)
+  write(key, left, since, kept, '', '>I4BI7I4', 1, start, count)
   return events - count, left
 end
 
@@ -465,19 +481,19 @@ local i_peek, i_spend
 do
 -- in_flight: see in_flight.go. Its numbers are a = events, b = window_us, and c and d the two
 -- halves of the lease's name.
--- State: version 1 | leases of 15: name 8, until 7.
+-- State: kept 4 | version 1 | leases of 15: name 8, until 7.
 
 local function read_leases(key)
   local state = call('GET', key) or ''
   if string.byte(state) == 255 then state = string.sub(state, 9) end
-  if #state < 16 or (#state - 1) % 15 ~= 0 or string.byte(state) ~= 1 then return '' end
-  return state
+  if #state < 20 or (#state - 5) % 15 ~= 0 or string.byte(state, 5) ~= 1 then return '' end
+  return string.sub(state, 5), (unpack('>I4', state))
 end
 
 -- peek: a cost of 0 looks, whoever holds a lease. The last value tells whether all leases stay as
 -- they are when that one comes.
 local function peek(key, cost, events, window, c, d)
-  local state = read_leases(key)
+  local state, kept = read_leases(key)
   local live, held, ahead, soonest, latest = 0, false, nil, 0, 0
   for at = 2, #state, 15 do
     local high, low, left = unpack('>I4I4I7', state, at)
@@ -492,12 +508,12 @@ local function peek(key, cost, events, window, c, d)
   end
   local wait = 0
   if live >= events and not (held and cost > 0) then wait = soonest end
-  return wait, events - live, latest, ahead, state, not held and not ahead and 15 * live + 1 == #state
+  return wait, events - live, latest, ahead, state, not held and not ahead and 15 * live + 1 == #state, kept
 end
 
--- keep returns the leases that are not over and not of that name, how many they are, and in
+-- still returns the leases that are not over and not of that name, how many they are, and in
 -- how many microseconds the last of them ends. What stays as it is stays in one piece.
-local function keep(state, window, c, d)
+local function still(state, window, c, d)
   local kept, from, live, latest = {}, 2, 0, 0
   for at = 2, #state, 15 do
     local high, low, left = unpack('>I4I4I7', state, at)
@@ -518,7 +534,7 @@ local function keep(state, window, c, d)
   return table.concat(kept), live, latest
 end
 
-local function spend(key, since, cost, events, window, c, d, state, same)
+local function spend(key, since, cost, events, window, c, d, state, same, kept)
   if cost == 0 then
     -- Only the ends that are too far ahead are mended, leases that are over stay.
     local leases, latest = {}, 0
@@ -529,16 +545,16 @@ local function spend(key, since, cost, events, window, c, d, state, same)
       if left > latest then latest = left end
       leases[#leases + 1] = pack('>I4I4I7', high, low, now + left)
     end
-    write(key, '\1' .. table.concat(leases), latest, since)
+    write(key, latest, since, kept, table.concat(leases), '>I4B', 1)
     return events - #leases, latest
   end
   local mine = pack('>I4I4I7', c, d, now + window)
   if same then
-    write(key, state .. mine, window, since)
+    write(key, window, since, kept, string.sub(state, 2) .. mine, '>I4B', 1)
     return events - (#state + 14) / 15, window
   end
-  local leases, live = keep(state, window, c, d)
-  write(key, '\1' .. leases .. mine, window, since)
+  local leases, live = still(state, window, c, d)
+  write(key, window, since, kept, leases .. mine, '>I4B', 1)
   return events - live - 1, window
 end
 
