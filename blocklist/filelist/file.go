@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,8 +43,8 @@ type reading struct {
 }
 
 // read reads a file from a place between two blocks, where content was what it said. What does
-// not end well at the end of the file is left out: it was never written to its end. Anything else
-// that is wrong is an error.
+// not end at the end of the file is left out: it was never written to its end. Anything else
+// that is wrong is a [*Damage], beside what stands before it.
 func read(path string, from int64, content blocklist.Content) (reading, error) {
 	return scan(path, from, content, false)
 }
@@ -58,25 +59,36 @@ func scan(path string, from int64, content blocklist.Content, wantRecords bool) 
 		return reading{}, err
 	}
 	out := reading{content: content, good: from}
-	in := bufio.NewReaderSize(f, 1<<16)
+	in := &lines{in: bufio.NewReaderSize(f, 1<<16), at: from}
 	for {
-		b, err := nextBlock(in)
+		b, err := in.block()
 		switch {
 		case errors.Is(err, io.EOF) && out.good == 0:
-			return reading{}, errors.New("the list is not whole")
+			err = errNotWhole
 		case errors.Is(err, io.EOF):
 			return out, nil
-		case err != nil:
-			return reading{}, err
+		case err == nil:
+			err = out.take(b, wantRecords)
 		}
-		if err := out.take(b, wantRecords); err != nil {
-			return reading{}, err
+		var reading *fs.PathError
+		if errors.As(err, &reading) {
+			return out, err // of the disk, and not of what it holds
 		}
-		out.good += b.size
+		if err != nil {
+			return out, in.damage(path, b, err, out.content.Version)
+		}
+		out.good = in.at
 		if out.first == 0 && from == 0 {
 			out.first = out.good
 		}
 	}
+}
+
+// lines are those of a file, and where it is read.
+type lines struct {
+	in   *bufio.Reader
+	at   int64 // bytes read
+	read int   // lines read
 }
 
 // A rawBlock is a block as it was read. Its head is the first line.
@@ -84,31 +96,38 @@ type rawBlock struct {
 	head  string
 	lines []string // without those of what takes a change back
 	undo  []string
-	size  int64
+	at    int64 // where it begins
+	line  int   // the number of its first line, from 1
+	whole bool  // its checksum is right
 }
 
-// nextBlock reads a block. It returns io.EOF at the end of the file, and also if the block that
-// begins there does not end.
-func nextBlock(in *bufio.Reader) (rawBlock, error) {
-	var b rawBlock
+func (l *lines) next() (string, error) {
+	line, err := l.in.ReadString('\n')
+	if err == nil {
+		l.at += int64(len(line))
+		l.read++
+	}
+	return line, err // io.EOF, also in the middle of a line
+}
+
+// block reads a block. It returns io.EOF at the end of the file, and also if the block that
+// begins there does not end. Beside any other error is what was read of it.
+func (l *lines) block() (rawBlock, error) {
+	b := rawBlock{at: l.at, line: l.read + 1}
 	sum := crc32.New(castagnoli)
 	for {
-		line, err := in.ReadString('\n')
+		line, err := l.next()
 		if err != nil {
-			return rawBlock{}, err // io.EOF, also in the middle of a line
+			return b, err
 		}
-		b.size += int64(len(line))
 		if len(line) > blocklist.MaxText+64 {
-			return rawBlock{}, errors.New("a line is too long")
+			return b, errors.New("a line is too long")
 		}
 		if check, ends := strings.CutPrefix(line, endWord); ends {
-			if strings.TrimSuffix(check, "\n") == fmt.Sprintf("%08x", sum.Sum32()) {
-				return b, nil
+			if b.whole = strings.TrimSuffix(check, "\n") == fmt.Sprintf("%08x", sum.Sum32()); !b.whole {
+				return b, errors.New("the checksum is wrong")
 			}
-			if _, err := in.Peek(1); errors.Is(err, io.EOF) && b.head != "" && !strings.HasPrefix(b.head, listWord) {
-				return rawBlock{}, io.EOF // the last change was not written whole
-			}
-			return rawBlock{}, errors.New("a checksum is wrong")
+			return b, nil
 		}
 		_, _ = io.WriteString(sum, line)
 		line = strings.TrimSuffix(line, "\n")
@@ -160,9 +179,9 @@ func (r *reading) take(b rawBlock, wantRecords bool) error {
 	return nil
 }
 
-// write puts a file with one block, the content, in the place of another, which is kept under
-// the name kept unless that is empty. Whatever happens, the one or the other is there in the end.
-func write(path, kept string, content blocklist.Content) error {
+// write puts a file with one block, the content, in the place of another, for which keep, unless it is
+// nil, first finds another name. Whatever happens, the one or the other is there in the end.
+func write(path string, keep func() error, content blocklist.Content) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".new*")
 	if err != nil {
 		return err
@@ -185,8 +204,8 @@ func write(path, kept string, content blocklist.Content) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if kept != "" {
-		if err := os.Rename(path, kept); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if keep != nil {
+		if err := keep(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -210,14 +229,14 @@ func Save(path string, content blocklist.Content) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return write(path, "", content)
+	return write(path, nil, content)
 }
 
 // Read reads a copy that [Save] wrote, and when it was written.
 func Read(path string) (blocklist.Content, time.Time, error) {
 	got, err := read(path, 0, blocklist.Content{})
 	if err != nil {
-		return blocklist.Content{}, time.Time{}, fmt.Errorf("%s: %w", path, err)
+		return blocklist.Content{}, time.Time{}, err
 	}
 	return got.content, got.written, nil
 }

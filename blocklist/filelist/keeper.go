@@ -6,6 +6,9 @@
 // a line that holds a checksum of it, so that one which was cut off by a crash is seen and is
 // as if it had never been written. When the changes outgrow the list they are folded into it: a new
 // file takes the place of the old one, which is kept beside it under the same name and a tilde.
+//
+// A file that somebody, or a disk, has damaged counts up to the damage, see [Damage], and is kept beside the
+// one that is written in its place, under the same name and `.broken`.
 package filelist
 
 import (
@@ -30,19 +33,37 @@ const (
 	sweepEvery = time.Minute
 	// foldAt is the least bytes of changes that are folded into the list.
 	foldAt = 1 << 20
+	// mendAfter is how long a damaged file has to stay as it is before who knows the list writes it anew: it may be
+	// about to be replaced by a good one.
+	mendAfter = 2 * time.Second
 )
 
 // A Keeper keeps a list in a file. Make it by [Open]. Several keepers, in several processes of one
 // machine, may keep one file: a lock beside it lets them write in turn. It is safe for
 // concurrent use.
 type Keeper struct {
-	path string
-	now  func() time.Time
+	path     string
+	now      func() time.Time
+	patience time.Duration // how long another process is given to mend the file
 
 	mu      sync.Mutex
 	content blocklist.Content
 	at      position
+	whole   bool          // content was read to its end, or written
+	damaged *damaged      // nil if the file is not
 	changed chan struct{} // closed when content changes
+}
+
+// damaged is a damaged file as it was read.
+type damaged struct {
+	*Damage
+	file  os.FileInfo
+	since time.Time
+}
+
+// same reports whether a file is still as it was.
+func same(was, is os.FileInfo) bool {
+	return os.SameFile(was, is) && is.Size() == was.Size() && is.ModTime().Equal(was.ModTime())
 }
 
 // position is how far the file was read.
@@ -59,7 +80,7 @@ func Open(path string, now func() time.Time) *Keeper {
 	if now == nil {
 		now = time.Now
 	}
-	return &Keeper{path: path, now: now, changed: make(chan struct{})}
+	return &Keeper{path: path, now: now, patience: mendAfter + 2*pollEvery, changed: make(chan struct{})}
 }
 
 // Close ends nothing: a keeper holds nothing open.
@@ -69,7 +90,8 @@ func (k *Keeper) Close() error { return nil }
 func (k *Keeper) Path() string { return k.path }
 
 // Load implements [blocklist.Keeper]. A file that is not there is an empty list. One that is
-// broken leaves what was read last, or what the file before it says, beside the error.
+// damaged leaves what was read last, else what stands before the damage, or what the file before it says
+// if that is more, beside a [*Damage].
 func (k *Keeper) Load(context.Context) (blocklist.Content, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,16 +103,21 @@ func (k *Keeper) Load(context.Context) (blocklist.Content, error) {
 func (k *Keeper) refresh() error {
 	info, err := os.Stat(k.path)
 	if errors.Is(err, fs.ErrNotExist) {
+		k.damaged = nil
 		return k.restore(nil)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if k.at.file != nil && os.SameFile(k.at.file, info) && info.Size() == k.at.size && info.ModTime().Equal(k.at.file.ModTime()) {
+	case k.at.file != nil && same(k.at.file, info):
 		return nil
+	case k.damaged != nil && same(k.damaged.file, info):
+		return k.damaged.Damage
 	}
+	k.damaged = nil
 	from, content := int64(0), blocklist.Content{}
-	if k.at.file != nil && os.SameFile(k.at.file, info) && info.Size() >= k.at.good {
+	// What was written again without becoming longer was not added to.
+	if k.at.file != nil && os.SameFile(k.at.file, info) && info.Size() >= k.at.good && info.Size() != k.at.size {
 		from, content = k.at.good, k.content
 	}
 	got, err := read(k.path, from, content)
@@ -99,12 +126,19 @@ func (k *Keeper) refresh() error {
 		from = 0
 		got, err = read(k.path, 0, blocklist.Content{})
 	}
+	var d *Damage
+	if errors.As(err, &d) {
+		k.damaged, k.at = &damaged{d, info, k.now()}, position{}
+		k.salvage(got, d)
+		return d
+	}
 	if err != nil {
 		return k.restore(fmt.Errorf("%s: %w", k.path, err))
 	}
 	if from > 0 {
 		got.first = k.at.first
 	}
+	k.whole = true
 	k.at = position{info, got.good, info.Size(), got.first}
 	if got.content.Version != k.content.Version || from == 0 {
 		k.set(got.content)
@@ -112,7 +146,7 @@ func (k *Keeper) refresh() error {
 	return nil
 }
 
-// restore does without the file, which is not there, or broken: what is in memory stays, else the
+// restore does without the file, which is not there, or cannot be read: what is in memory stays, else the
 // file before it counts.
 func (k *Keeper) restore(problem error) error {
 	if k.content.Version == 0 {
@@ -136,9 +170,15 @@ func (k *Keeper) set(c blocklist.Content) {
 }
 
 // Apply implements [blocklist.Keeper].
-func (k *Keeper) Apply(_ context.Context, c blocklist.Change) (uint64, error) {
+func (k *Keeper) Apply(ctx context.Context, c blocklist.Change) (uint64, error) {
 	now := k.now()
 	if err := c.Prepare(now); err != nil {
+		return 0, err
+	}
+	if err := foreign(k.path); err != nil {
+		return 0, err
+	}
+	if err := k.letMend(ctx); err != nil {
 		return 0, err
 	}
 	if err := os.MkdirAll(filepath.Dir(k.path), 0o700); err != nil {
@@ -152,25 +192,26 @@ func (k *Keeper) Apply(_ context.Context, c blocklist.Change) (uint64, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	broken := k.refresh()
-	if broken != nil && k.content.Version == 0 {
+	if broken != nil && k.content.Version == 0 && k.damaged == nil {
 		// Nothing is known that could be written in its place.
 		return 0, fmt.Errorf("%w; it is not written over: move it away to begin a new list", broken)
 	}
+	content := k.latest()
 	if c.Undo != 0 {
 		rec, err := k.record(c.Undo)
 		if err != nil {
 			return 0, err
 		}
-		if c, err = rec.Undoing(c, k.content.Text, now); err != nil {
+		if c, err = rec.Undoing(c, content.Text, now); err != nil {
 			return 0, err
 		}
 	}
-	next, rec, err := k.content.Apply(c)
+	next, rec, err := content.Apply(c)
 	if err != nil {
 		return 0, err
 	}
 	if k.at.file == nil || k.at.size-k.at.first > max(foldAt, k.at.first) {
-		err = k.fold(now, broken != nil)
+		err = k.fold(now, content, broken != nil)
 	}
 	if err == nil {
 		err = k.add(rec)
@@ -183,20 +224,20 @@ func (k *Keeper) Apply(_ context.Context, c blocklist.Change) (uint64, error) {
 }
 
 // fold writes the list anew, without what is over. Its changes are kept in the trail.
-func (k *Keeper) fold(now time.Time, broken bool) error {
-	if k.at.file != nil {
+func (k *Keeper) fold(now time.Time, content blocklist.Content, broken bool) error {
+	if k.at.file != nil || k.damaged != nil {
 		if err := k.keepTrail(); err != nil {
 			return err
 		}
 	}
-	kept := k.path + before
+	keep := func() error { return os.Rename(k.path, k.path+before) }
 	if broken {
-		kept = k.path + ".broken"
+		keep = func() error { return KeepBroken(k.path) }
 	}
-	content := k.content.Sweep(now)
-	if err := write(k.path, kept, content); err != nil {
+	if err := write(k.path, keep, content.Sweep(now)); err != nil {
 		return err
 	}
+	k.damaged, k.whole = nil, true
 	return k.measure(func(size int64) { k.at.first = size })
 }
 
@@ -242,6 +283,11 @@ func (k *Keeper) Watch(ctx context.Context, changed func(blocklist.Content), tro
 	for {
 		k.mu.Lock()
 		err := k.refresh()
+		if k.mendable() {
+			k.mu.Unlock()
+			err = k.mend()
+			k.mu.Lock()
+		}
 		if time.Since(swept) > sweepEvery {
 			k.content, swept = k.content.Sweep(k.now()), time.Now()
 		}

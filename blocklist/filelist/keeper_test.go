@@ -2,13 +2,11 @@ package filelist
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,84 +74,6 @@ func TestTornChange(t *testing.T) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v: others may read who is banned", info.Mode(), err)
-	}
-}
-
-// B46, L128: a list that is damaged is never an empty one.
-func TestBrokenList(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "list")
-	first := Open(path, nil)
-	put(t, first, "a")
-	put(t, first, "b")
-	for name, damage := range map[string]func(text []byte) []byte{
-		"a byte":    func(text []byte) []byte { return bytes.Replace(text, []byte("path=/a"), []byte("path=/x"), 1) },
-		"empty":     func([]byte) []byte { return nil },
-		"a page":    func([]byte) []byte { return []byte("<html>\n") },
-		"no begin":  func(text []byte) []byte { return text[bytes.Index(text, []byte("change 2")):] },
-		"no end":    func(text []byte) []byte { return text[:10] },
-		"from else": func([]byte) []byte { return []byte("end 00000000\n") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { // for the next one
-				if err := os.WriteFile(path, text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}()
-			if err := os.WriteFile(path, damage(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			// Nothing tells him of a byte in what he has read already, and nothing has to.
-			if names, err := ruleNames(t, first); names != "a b" || err == nil && name != "a byte" {
-				t.Errorf("who had it: %q, %v", names, err)
-			}
-			late := Open(path, nil)
-			if names, err := ruleNames(t, late); names != "" || err == nil {
-				t.Errorf("who had not: %q, %v", names, err)
-			}
-			_, err = late.Apply(t.Context(), blocklist.Change{By: "x", Put: []blocklist.Rule{keepertest.Rule(t, "c path=/c")}})
-			if err == nil {
-				t.Error("was written over by somebody who had not read it")
-			}
-		})
-	}
-	// Whoever has the list can mend it, and the damage is kept for people to look at.
-	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	put(t, first, "c")
-	if names, err := ruleNames(t, Open(path, nil)); names != "a b c" || err != nil {
-		t.Errorf("mended: %q, %v", names, err)
-	}
-	if text, err := os.ReadFile(path + ".broken"); string(text) != "damaged" || err != nil {
-		t.Errorf("kept: %q, %v", text, err)
-	}
-}
-
-// TestBrokenListIsTold: whoever starts with a list that cannot be read hears so last, and how to go
-// on without it.
-func TestBrokenListIsTold(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(path, []byte("damaged"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k := Open(path, nil)
-	ctx, stop := context.WithCancel(t.Context())
-	var heard []string
-	err := k.Watch(ctx, func(c blocklist.Content) { heard = append(heard, fmt.Sprint(c.Version)) }, func(err error) {
-		heard = append(heard, err.Error())
-		stop()
-	})
-	if want := []string{"0", path + ": the list is not whole"}; !slices.Equal(heard, want) || !errors.Is(err, context.Canceled) {
-		t.Errorf("%q, %v", heard, err)
-	}
-	mode := blocklist.Off
-	_, err = k.Apply(t.Context(), blocklist.Change{By: "tester", Mode: &mode})
-	if err == nil || !strings.Contains(err.Error(), "move it away") {
-		t.Errorf("%v", err)
 	}
 }
 

@@ -28,7 +28,7 @@ func (k *Keeper) trail(n int) ([]blocklist.Record, error) {
 	for _, path := range []string{k.path + trailName, k.path} {
 		more, err := records(path)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, err
 		}
 		texts = append(texts, more...)
 	}
@@ -75,13 +75,20 @@ func (k *Keeper) record(version uint64) (blocklist.Record, error) {
 	return blocklist.Record{}, blocklist.Refuse(fmt.Errorf("undo %d: there is no record of this change", version))
 }
 
-// records reads the texts of the changes in a file, which need not be there.
+// records reads the texts of the changes in a file, which need not be there. If it is damaged they are
+// those before the damage.
 func records(path string) ([]string, error) {
 	got, err := scan(path, 0, blocklist.Content{}, true)
-	if errors.Is(err, fs.ErrNotExist) {
+	var d *Damage
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case errors.As(err, &d):
+		return got.records, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return got.records, err
+	return got.records, nil
 }
 
 // keepTrail moves the changes in the list to the trail. Done twice it does no harm: nobody is

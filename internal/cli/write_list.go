@@ -24,7 +24,7 @@ func writeList(w io.Writer, l *admin.List, now time.Time) error {
 	}
 	fmt.Fprintf(w, "\n\n")
 	switch {
-	case l.Version == 0 && l.Age > 0:
+	case l.Version == 0 && (l.Age > 0 || l.Trouble != ""):
 		fmt.Fprintln(w, "Unknown: it was never read.")
 	case l.Version == 0:
 		fmt.Fprintln(w, "No rules: nothing was ever kept there.")

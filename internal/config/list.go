@@ -183,10 +183,16 @@ func (l *List) compose() {
 	}
 }
 
+// damagedList is what the log says of a file of which something cannot be read any more.
+const damagedList = "the file of the shared block list is damaged"
+
 // heard logs that the keeper is in trouble, or out of it.
 func (l *List) heard(c *core, err error) {
 	message := ""
+	level := zap.WarnLevel
 	switch {
+	case isDamaged(err):
+		message, level = damagedList, zap.ErrorLevel
 	case isUnreadable(err):
 		message = "some of the shared block list cannot be read and is not in force; a newer version may have written it"
 	case isFollowed(err):
@@ -197,10 +203,12 @@ func (l *List) heard(c *core, err error) {
 	switch {
 	case message == c.told:
 		return
+	case message == "" && c.told == damagedList:
+		l.logger.Info("the file of the shared block list is whole again; a damaged one that was replaced is kept beside it", zap.String("list", c.where), zap.String("kept", c.where+".broken"))
 	case message == "":
 		l.logger.Info("the shared block list is followed again", zap.String("list", c.where))
 	default:
-		l.logger.Warn(message, zap.String("list", c.where), zap.Error(err))
+		l.logger.Log(level, message, zap.String("list", c.where), zap.Error(err))
 	}
 	c.told = message
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/weirhq/caddy-weir/blocklist"
@@ -74,7 +73,7 @@ func (c *core) writeCopy() (took time.Duration, ok bool) {
 // and somebody may be able to read it.
 func (c *core) saveCopy(content blocklist.Content) error {
 	if c.unreadable {
-		_ = os.Rename(c.copy, c.copy+".broken") // or it is written over
+		_ = filelist.KeepBroken(c.copy) // or it is written over
 	}
 	err := filelist.Save(c.copy, content)
 	c.unreadable = c.unreadable && err != nil

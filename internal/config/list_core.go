@@ -260,6 +260,12 @@ func isFollowed(err error) bool {
 	return isUnreadable(err) || errors.As(err, &denied)
 }
 
+// isDamaged reports whether an error is about a file that somebody has damaged.
+func isDamaged(err error) bool {
+	var d *filelist.Damage
+	return errors.As(err, &d)
+}
+
 // isUnreadable reports whether an error is about single rules and bans of a list that is otherwise
 // followed.
 func isUnreadable(err error) bool {

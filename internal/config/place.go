@@ -47,9 +47,9 @@ func RedisPlace(o redisstore.Options) (*Place, error) {
 }
 
 // Readable reports whether what [blocklist.Keeper.Load] returned is a list, of which at most single
-// rules and bans are missing.
+// rules and bans are missing, or what stands behind damage.
 func Readable(content blocklist.Content, err error) bool {
-	return err == nil || content.Version > 0 && isUnreadable(err)
+	return err == nil || isDamaged(err) || content.Version > 0 && isUnreadable(err)
 }
 
 // FilePlace is the place of a list in a file, or in the folder that holds it. The file has to be there: a path that was mistyped must
