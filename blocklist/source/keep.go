@@ -41,6 +41,7 @@ type keeper struct {
 type held struct {
 	any      bool
 	digest   [32]byte // of its text
+	cover    cover    // of what was left of it
 	steady   int      // entries that have no end
 	ends     []int64  // of those that have one, ascending
 	list     *Parsed  // kept only if entries end
@@ -115,9 +116,15 @@ func (k *keeper) accept(p Parsed, digest [32]byte, now time.Time) (Parsed, bool,
 	if err := k.judge(&p, now); err != nil {
 		return Parsed{}, false, err
 	}
-	same := k.held.any && k.held.digest == digest && p.Until == nil && k.held.list == nil
-	k.hold(&p, digest)
+	whole := p
 	k.clean(&p)
+	covered := coverOf(p.Prefixes)
+	if err := covered.judge(k.held.cover, k.held.any, k.options.MaxCover, k.options.AcceptGrown); err != nil {
+		return Parsed{}, false, err
+	}
+	same := k.held.any && k.held.digest == digest && p.Until == nil && k.held.list == nil
+	k.hold(&whole, digest)
+	k.held.cover = covered
 	if !same {
 		k.held.reported = now
 	}
@@ -131,7 +138,7 @@ func (k *keeper) accept(p Parsed, digest [32]byte, now time.Time) (Parsed, bool,
 
 // hold remembers what is needed of a list to judge the next one.
 func (k *keeper) hold(p *Parsed, digest [32]byte) {
-	h := held{any: true, digest: digest, steady: p.Len() - len(p.Until), reported: k.held.reported}
+	h := held{any: true, digest: digest, cover: k.held.cover, steady: p.Len() - len(p.Until), reported: k.held.reported}
 	if p.Until != nil {
 		for _, until := range p.Until {
 			h.ends = append(h.ends, until.UnixNano())

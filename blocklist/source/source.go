@@ -2,8 +2,8 @@
 // web, in the formats in which such lists come.
 //
 // [Parse] reads one list. [File] and [URL] make sources of lists, which are watched: a
-// source that is broken, empty or suddenly much shorter than before keeps what it had,
-// and says so in its [Status]. Addresses that must never be blocked are cut out of every
+// source that is broken, empty, suddenly much shorter than before, or that suddenly covers far more addresses,
+// keeps what it had, and says so in its [Status]. Addresses that must never be blocked are cut out of every
 // list, see [Strip]. Nothing in here looks at a request: all of it happens off the path.
 package source
 
@@ -49,6 +49,12 @@ type Options struct {
 	// AcceptShrunken takes a list that is empty, or less than half as long as the one
 	// before. Default: the one before is kept.
 	AcceptShrunken bool
+	// MaxCover is the most that a list covers, after what is cut out of it, in networks of /8 of IPv4, and in
+	// networks of /19 of IPv6; [AnyCover] is no bound. Default: [DefaultMaxCover].
+	MaxCover int
+	// AcceptGrown takes a list that covers more than one such network, and more than twice as much as the
+	// one before. Default: the one before is kept.
+	AcceptGrown bool
 	// Report is told how the source is after each try, good or bad, by the goroutine of
 	// Watch, which waits for it; it must not call Load. Default: nobody is told.
 	Report func(Status)

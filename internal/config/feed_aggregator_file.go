@@ -32,7 +32,7 @@ func openRanges(path, name string, logger *zap.Logger) (*rangeFile, error) {
 		return nil, fmt.Errorf("file %q: %w", path, err)
 	}
 	f := &rangeFile{logger: logger.With(zap.String("aggregator", name), zap.String("file", at))}
-	f.source = lists.File(at, lists.Options{KeepPrivate: true, Report: f.report})
+	f.source = lists.File(at, lists.Options{KeepPrivate: true, AcceptGrown: true, Report: f.report})
 	parsed, err := f.source.Load()
 	if err != nil {
 		return nil, fmt.Errorf("file: %w", err)

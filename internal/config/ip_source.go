@@ -32,7 +32,8 @@ type IPSource struct {
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// Header is sent along, for keys. Placeholders in values are replaced.
 	Header map[string][]string `json:"header,omitempty"`
-	// Broad takes ranges wider than /8, or in IPv6 than /19. Default: they are rejected.
+	// Broad takes ranges wider than /8, or in IPv6 than /19, and a list that covers any number of addresses.
+	// Default: such ranges are rejected, and such a list is refused, see [ListOptions.MaxCover].
 	Broad bool `json:"broad,omitempty"`
 }
 
@@ -41,7 +42,10 @@ const defaultFirstWait = caddy.Duration(10 * time.Second)
 
 // list returns the list as one of those that requests are blocked by.
 func (s *IPSource) list() *SharedBlock {
-	o := ListOptions{Format: s.Format, Broad: s.Broad, KeepPrivate: true}
+	o := ListOptions{Format: s.Format, Broad: s.Broad, AcceptGrown: s.Broad, KeepPrivate: true}
+	if s.Broad {
+		o.MaxCover = lists.AnyCover
+	}
 	b := new(SharedBlock)
 	if s.File != "" {
 		b.Files = []ListFile{{Path: s.File, ListOptions: o}}

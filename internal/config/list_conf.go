@@ -84,6 +84,12 @@ type ListOptions struct {
 	// AcceptShrunken takes a list that is empty, or has shrunk to less than half. Default: the one
 	// before is kept.
 	AcceptShrunken bool `json:"accept_shrunken,omitempty"`
+	// MaxCover is the most that the list covers, after what is cut out of it, as much as so many networks of /8, and
+	// of IPv6 as so many of /19, 1 to 256, which is no bound. Default: 16; a list that covers more is refused.
+	MaxCover int `json:"max_cover,omitempty"`
+	// AcceptGrown takes a list that covers more than one such network, and more than twice as much as before.
+	// Default: the one before is kept.
+	AcceptGrown bool `json:"accept_grown,omitempty"`
 	// Broad takes ranges wider than /8, or in IPv6 than /19. All addresses there are is refused
 	// even so. Default: such a range is rejected.
 	Broad bool `json:"broad,omitempty"`
@@ -151,6 +157,7 @@ func (o *ListOptions) check(r report) {
 	if o.MaxEntries < 0 {
 		r.in("max_entries").problemf("must be positive, got %d", o.MaxEntries)
 	}
+	r.in("max_cover").between(o.MaxCover, 1, lists.AnyCover)
 	r.in("ipv6_prefix").between(o.IPv6Prefix, 32, 128)
 	_, err = blocklist.NewListPart(blocklist.Entries{Rule: o.rule("x")})
 	r.problem(err)
@@ -186,7 +193,8 @@ func (o *ListOptions) options(name string, protected func() []netip.Prefix, repo
 	return lists.Options{
 		Name: name, Format: format,
 		Limits:      lists.Limits{MaxEntries: o.MaxEntries, Broad: o.Broad, IPv6Prefix: o.IPv6Prefix},
-		KeepPrivate: o.KeepPrivate, Protected: protected, AcceptShrunken: o.AcceptShrunken, Report: report,
+		KeepPrivate: o.KeepPrivate, Protected: protected, AcceptShrunken: o.AcceptShrunken,
+		MaxCover: o.MaxCover, AcceptGrown: o.AcceptGrown, Report: report,
 	}
 }
 

@@ -182,6 +182,8 @@ func listTreatment(o *config.ListOptions) directive.Table {
 		directive.Duration("expires", &o.Expires),
 		directive.Count("max_entries", "<n>", &o.MaxEntries),
 		directive.Flag("accept_shrunken", &o.AcceptShrunken),
+		directive.Count("max_cover", "<n>", &o.MaxCover),
+		directive.Flag("accept_grown", &o.AcceptGrown),
 		directive.Flag("broad", &o.Broad),
 		directive.Count("ipv6_prefix", "<bits>", &o.IPv6Prefix),
 		directive.Flag("keep_private", &o.KeepPrivate),
