@@ -61,17 +61,20 @@ that is asked, and not added if it would have hit more than --max-share of them.
 
 func addRules(ctx context.Context, cmd *cobra.Command, d door, what admin.Add) error {
 	asJSON, _ := cmd.Flags().GetBool("json")
+	var preview *admin.Preview
 	if first, _ := cmd.Flags().GetBool("preview"); first {
 		most, _ := cmd.Flags().GetFloat64("max-share")
 		if most <= 0 || most > 1 {
 			return fmt.Errorf("--max-share: must be above 0 and at most 1, got %v", most)
 		}
 		what.MaxShare = most
-		if !asJSON {
-			p, err := d.Preview(ctx, what)
-			if err != nil {
-				return err
-			}
+		p, err := d.Preview(ctx, what)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			preview = &p
+		} else {
 			if err := writePreview(cmd.OutOrStdout(), &p, time.Now()); err != nil {
 				return err
 			}
@@ -80,10 +83,35 @@ func addRules(ctx context.Context, cmd *cobra.Command, d door, what admin.Add) e
 	}
 	made, err := d.Add(ctx, what)
 	if err != nil {
-		return err
+		return previewed(err, preview)
 	}
 	warnOfFirst(cmd, d, &made)
+	if preview != nil {
+		return writeJSON(cmd, addedAfter{made, preview})
+	}
 	return writeDone(cmd, &made)
+}
+
+// addedAfter is what became of rules that were previewed first, for programs.
+type addedAfter struct {
+	admin.Done
+	Preview *admin.Preview `json:"preview"`
+}
+
+// A previewedError is why rules were not added after a preview, for programs.
+type previewedError struct {
+	error
+	preview *admin.Preview
+}
+
+func (e *previewedError) Unwrap() error { return e.error }
+
+// previewed adds a preview, if there is one, to an error.
+func previewed(err error, p *admin.Preview) error {
+	if p == nil {
+		return err
+	}
+	return &previewedError{err, p}
 }
 
 // ruleWords are the flags that stand for a word of a rule's text form.

@@ -3,11 +3,31 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/weirhq/caddy-weir/internal/admin"
 )
+
+// typed names what is wrong with a flag by the flag, where the list has another word for it.
+func typed(err error, word, flag string) error {
+	if err == nil {
+		return nil
+	}
+	if what, its := strings.CutPrefix(err.Error(), word+": "); its {
+		return typedError{err, flag + ": " + what}
+	}
+	return err
+}
+
+type typedError struct {
+	error
+	text string
+}
+
+func (e typedError) Error() string { return e.text }
+func (e typedError) Unwrap() error { return e.error }
 
 // ban keeps a client out.
 func ban() *cobra.Command {
@@ -45,6 +65,7 @@ protected addresses and a large part of all addresses need --force.` + exitCodes
 		if b.Client == "" && b.Key == "" {
 			return admin.Done{}, errors.New("who: an address, a network or --key")
 		}
-		return d.Ban(ctx, b)
+		made, err := d.Ban(ctx, b)
+		return made, typed(err, "until", "--for")
 	})
 }

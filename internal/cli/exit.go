@@ -17,7 +17,12 @@ func exit(cmd *cobra.Command, code int, err error) error {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	if err != nil {
 		if asJSON, _ := cmd.Flags().GetBool("json"); asJSON {
-			text, _ := json.Marshal(map[string]string{"error": err.Error()}) // a string always can be
+			said := map[string]any{"error": err.Error()}
+			var after *previewedError
+			if errors.As(err, &after) {
+				said["preview"] = after.preview
+			}
+			text, _ := json.Marshal(said) // strings and numbers always can be
 			fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
 		} else {
 			fmt.Fprintln(cmd.ErrOrStderr(), "Error: "+err.Error())
@@ -37,6 +42,10 @@ func exit(cmd *cobra.Command, code int, err error) error {
 func fail(cmd *cobra.Command, err error) error {
 	if errors.Is(err, admin.ErrDanger) {
 		hint := strings.ReplaceAll(err.Error(), admin.ErrDanger.Error(), "with --force it is done all the same")
+		var after *previewedError
+		if errors.As(err, &after) {
+			return exit(cmd, no, previewed(errors.New(hint), after.preview))
+		}
 		return exit(cmd, no, errors.New(hint))
 	}
 	var away *admin.AwayError

@@ -105,6 +105,7 @@ func TestTables(t *testing.T) {
 		Sources: []admin.Source{
 			{Name: "drop", Entries: 1693, Stripped: 3, Rejected: 2, Loaded: at(-3 * time.Hour), Next: at(21 * time.Hour)},
 			{Name: "own", Trouble: "open /etc/own.txt: no such file or directory"},
+			{Name: "web", Trouble: "Get \"https://lists.example.com/a/long/path/to/a/list.txt\": dial tcp 192.0.2.1:443: connect: connection refused"},
 		},
 	}
 	records := []admin.Record{
@@ -138,6 +139,11 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "list_empty", b.String())
+	b.Reset()
+	if err := writeList(&b, &admin.List{Mode: "off", Keeper: "/var/lib/list", Version: 3, BansTotal: 1}, noon); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "list_bans_not_shown", b.String())
 	b.Reset()
 	if err := writeList(&b, &admin.List{Mode: "enforce", Keeper: "redis", Age: 3, Trouble: "redis: connection refused"}, noon); err != nil {
 		t.Fatal(err)

@@ -41,10 +41,16 @@ func (t table) flush() error {
 
 // row adds a line.
 func (t table) row(columns ...string) {
+	last := len(columns) - 1
+	t.rowTo(shown(columns[last]), columns[:last]...)
+}
+
+// rowTo adds a line whose last column is not cut.
+func (t table) rowTo(last string, columns ...string) {
 	for i, c := range columns {
 		columns[i] = orDash(shown(c))
 	}
-	fmt.Fprintln(t.columns, strings.Join(columns, "\t"))
+	fmt.Fprintln(t.columns, strings.Join(append(columns, orDash(whole(last))), "\t"))
 }
 
 // orDash keeps an empty column from being overlooked.

@@ -18,7 +18,7 @@ func writeDone(cmd *cobra.Command, made *admin.Done) error {
 	}
 	w := cmd.OutOrStdout()
 	for _, d := range made.Insisted {
-		fmt.Fprintf(w, "forced: %s: %s\n", shown(d.Rule), shown(d.Why))
+		fmt.Fprintf(w, "forced: %s: %s\n", shown(d.Rule), whole(d.Why))
 	}
 	fmt.Fprintf(w, "version %d: %s\n", made.Version, what(made, time.Now()))
 	writeWarnings(cmd, made.Warnings)

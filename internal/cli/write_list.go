@@ -12,7 +12,7 @@ import (
 
 // writeList shows the list.
 func writeList(w io.Writer, l *admin.List, now time.Time) error {
-	fmt.Fprintf(w, "mode %s, version %d, kept in %s", l.Mode, l.Version, shown(l.Keeper))
+	fmt.Fprintf(w, "mode %s, version %d, kept in %s", l.Mode, l.Version, whole(l.Keeper))
 	switch age := time.Duration(l.Age * float64(time.Second)); {
 	case l.Trouble != "" && age > 0:
 		fmt.Fprintf(w, "\nnot heard of for %s: %s", short(age), whole(l.Trouble))
@@ -51,7 +51,11 @@ func writeList(w io.Writer, l *admin.List, now time.Time) error {
 			return err
 		}
 	}
-	if len(l.Bans) < l.BansTotal {
+	switch {
+	case len(l.Bans) == l.BansTotal:
+	case len(l.Bans) == 0:
+		fmt.Fprintf(w, "\n%s not shown.\n", several(int64(l.BansTotal), "ban"))
+	default:
 		fmt.Fprintf(w, "\n%s of %s shown.\n", number(int64(len(l.Bans))), several(int64(l.BansTotal), "ban"))
 	}
 	return writeSources(w, l.Sources, now)
@@ -114,7 +118,7 @@ func writeSources(w io.Writer, sources []admin.Source, now time.Time) error {
 		if s.Next != nil {
 			next = "in " + until(*s.Next, now)
 		}
-		t.row(s.Name, number(int64(s.Entries)), number(int64(s.Stripped)), number(int64(s.Rejected)), read, next, s.Trouble)
+		t.rowTo(s.Trouble, s.Name, number(int64(s.Entries)), number(int64(s.Stripped)), number(int64(s.Rejected)), read, next)
 	}
 	return t.flush()
 }
