@@ -68,6 +68,9 @@ type Limit struct {
 	// request has been served, and send what it counted to the store at this interval.
 	// Only a quota has it; a store itself does not look at it, see layer.Deferred.
 	Deferred time.Duration
+	// Settled says that what a request has spent may be given back, by any process, once it
+	// has been served. A store itself does not look at it, see layer.DenyCache.
+	Settled bool
 }
 
 // Max returns the most that a key can have left: the burst of a token bucket, the

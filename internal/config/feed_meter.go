@@ -93,7 +93,7 @@ func (f *feedMeter) limits(factor int) (both [2]limiter.Limit) {
 	both[feed.Conditional] = f.conf.Conditional.limit(f.zone, feedIndexes[feed.Conditional], factor)
 	both[feed.Unconditional] = f.conf.Unconditional.limit(f.zone, feedIndexes[feed.Unconditional], factor)
 	for i := range both {
-		both[i].Shadow = f.shadow
+		both[i].Shadow, both[i].Settled = f.shadow, true
 	}
 	return both
 }

@@ -52,7 +52,7 @@ func (z *Zone) build(ctx caddy.Context, name string, app *App, shadow bool) (*zo
 	limits := z.limits(name)
 	number(limits)
 	for _, l := range limits {
-		l.Shadow = m.shadow
+		l.Shadow, l.Settled = m.shadow, z.Settle != nil
 		m.limits = append(m.limits, l.Limit)
 	}
 	var err error
