@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -12,19 +13,27 @@ import (
 
 // Defaults of [DenyCacheOptions].
 const (
-	DefaultDenyCacheSize = 1 << 16
-	DefaultDenyCacheCap  = 5 * time.Second
+	DefaultDenyCacheSize     = 1 << 19
+	DefaultDenyCacheCap      = 5 * time.Second
+	DefaultDenyCacheHeardCap = time.Minute
 )
 
 // DenyCacheOptions says how much a [DenyCache] keeps and for how long, and whom it tells. All
 // of it may be left out.
 type DenyCacheOptions struct {
 	// Size is how many answers are kept at most, rounded up to a power of two; default
-	// [DefaultDenyCacheSize]. One takes about 110 bytes.
+	// [DefaultDenyCacheSize]. There is room of 96 bytes for each, up to three times as many as
+	// are kept, and none at first.
 	Size int
 	// Cap is after how long the store is asked about a refused key again although the
 	// refusal is not over; default [DefaultDenyCacheCap].
 	Cap time.Duration
+	// HeardCap takes the place of Cap for what only an operator can shorten, as long as it is known
+	// that operators are heard, see [DenyCache.Heard]; default [DefaultDenyCacheHeardCap].
+	HeardCap time.Duration
+	// Apart is set if the store may decide the asks of one request one after the other, and take back what
+	// it charged if a later one refuses, as a cluster does: a refusal that came between may be for nothing.
+	Apart bool
 	// Name returns the name that all processes know a state by, see [DenyCache.ForgetName].
 	Name func(l *limiter.Limit, key string) string
 	// Tell tells the caches of other processes to forget a state that an operator has
@@ -59,37 +68,52 @@ type DenyCacheOptions struct {
 //
 // Reset and Adjust make the cache forget the state before they return. Other processes are told of what
 // operators do: a Reset, and give-backs that name no step in particular. They are not told of the corrections that follow
-// requests, of which there may be as many as requests; nor do they hear if messages are lost, or the store
-// forgets what it held, or its clock steps forward. All this is bounded by Cap: after it one
-// request in 100 ms is let through to ask the store, while the others stay refused, and if
+// requests, of which there may be as many as requests, nor of what is given back of a reserve; nor do they hear if
+// messages are lost, or the store forgets what it held, or its clock steps forward. All this is bounded by a cap: after
+// it one request in 100 ms is let through to ask the store, while the others stay refused, and if
 // the store does not refuse it, the state is forgotten. So a refused key costs the store one call
-// in each Cap.
+// in each cap.
 //
-// Keys are known by a keyed hash of 64 bits. Memory is fixed. In a full cache an answer gives way that can be
-// used for the shortest time, among a few that are chosen by chance.
+// The cap is Cap; but it is HeardCap for limits that nothing corrects, as long as whoever listens to other processes
+// has said by Heard, within the last Cap, that nothing was missed. If it falls silent, for whatever reason, Cap
+// after its last word holds: a reset that is not heard is thus known no later than if there were no other cap.
+//
+// Keys are known by a keyed hash of 64 bits. Memory grows with what is remembered up to a bound, and Sweep gives it
+// back. In a full cache an answer gives way that can be used for the shortest time, among a few that are chosen by chance.
 type DenyCache struct {
-	o     DenyCacheOptions
-	seed  maphash.Seed
-	start time.Time
-	sets  []set
-	// forgot is when all sets were last made to forget something: nothing that the store
+	o      DenyCacheOptions
+	seed   maphash.Seed
+	start  time.Time
+	shards []shard
+	most   int // sets of a shard
+	swept  atomic.Uint64
+	// forgot is when all shards were last made to forget something: nothing that the store
 	// was asked before is learned any more.
 	forgot atomic.Int64
+	// heard is when it was last known that nothing which others told was missed.
+	heard atomic.Int64
 }
 
 // NewDenyCache returns an empty cache.
 func NewDenyCache(o DenyCacheOptions) *DenyCache {
 	o.Size = cmp.Or(o.Size, DefaultDenyCacheSize)
 	o.Cap = cmp.Or(o.Cap, DefaultDenyCacheCap)
+	o.HeardCap = max(o.Cap, cmp.Or(o.HeardCap, DefaultDenyCacheHeardCap))
 	start := time.Now()
 	if o.Now != nil {
 		start = o.Now()
 	}
-	n := 1
-	for n*ways < o.Size {
-		n *= 2
+	shards, most := 1, 1
+	for shards*most*ways < o.Size {
+		if most < mostSets {
+			most *= 2
+		} else {
+			shards *= 2
+		}
 	}
-	return &DenyCache{o: o, seed: maphash.MakeSeed(), start: start, sets: make([]set, n)}
+	c := &DenyCache{o: o, seed: maphash.MakeSeed(), start: start, shards: make([]shard, shards), most: most}
+	c.heard.Store(math.MinInt64 / 2) // never
+	return c
 }
 
 // Around puts the cache around a store. It is a [Layer].
@@ -98,13 +122,17 @@ func (c *DenyCache) Around(s limiter.Store) limiter.Store { return &denyCache{c,
 // Forget forgets a state: its key may have been given something back.
 func (c *DenyCache) Forget(l *limiter.Limit, key string) {
 	id := c.id(l, key)
-	s := c.set(id)
+	s := c.shard(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgot = c.now()
-	for i := range s.ids {
-		if s.ids[i] == id {
-			s.ids[i] = 0
+	at := s.set(id)
+	if at == nil {
+		return
+	}
+	for i := range at.ids {
+		if at.ids[i] == id {
+			at.ids[i] = 0
 		}
 	}
 }
@@ -113,27 +141,36 @@ func (c *DenyCache) Forget(l *limiter.Limit, key string) {
 // of the cache.
 func (c *DenyCache) ForgetName(name string) {
 	tag := c.tag(name)
-	c.forgetAll(func(a *answer) bool { return a.name == tag })
-}
-
-// Clear forgets everything.
-func (c *DenyCache) Clear() {
-	c.forgetAll(func(*answer) bool { return true })
-}
-
-func (c *DenyCache) forgetAll(which func(*answer) bool) {
-	c.forgot.Store(c.now())
-	for i := range c.sets {
-		s := &c.sets[i]
-		s.mu.Lock()
-		for j := range s.ids {
-			if s.ids[j] != 0 && which(&s.answers[j]) {
-				s.ids[j] = 0
+	c.forgetAll(func(s *shard) {
+		for i := range s.sets {
+			for j := range s.sets[i].names {
+				if s.sets[i].names[j] == tag {
+					s.sets[i].ids[j] = 0
+				}
 			}
 		}
+	})
+}
+
+// Clear forgets everything: what others told may have been missed, or the store may have lost what it held.
+func (c *DenyCache) Clear() {
+	c.forgetAll(func(s *shard) { s.sets = nil })
+}
+
+// forgetAll has every shard forget something.
+func (c *DenyCache) forgetAll(forget func(s *shard)) {
+	c.forgot.Store(c.now())
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		forget(s)
 		s.mu.Unlock()
 	}
 }
+
+// Heard says that whatever other processes have told up to now was passed on to ForgetName. Whoever
+// listens to them says so again and again, several times in each Cap; and calls Clear first when it has begun to listen.
+func (c *DenyCache) Heard() { c.heard.Store(c.now()) }
 
 // now returns the nanoseconds since just before the cache was made, so that it is above 0.
 func (c *DenyCache) now() int64 {

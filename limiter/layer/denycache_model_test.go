@@ -51,17 +51,20 @@ type twin struct {
 	t             *testing.T
 	clock         *storetest.Clock
 	plain, cached limiter.Store
+	cache         *DenyCache
 	limits        []*limiter.Limit
 	hits, refused int
+	heard         bool // whether what others tell is known to be heard
 }
 
 func newTwin(t *testing.T, seed uint64) *twin {
 	w := &twin{Rand: rand.New(rand.NewPCG(seed, 1)), t: t, clock: storetest.NewClock()}
 	open := func() limiter.Store { return memstore.New(memstore.Options{Now: w.clock.Now}) }
 	w.plain = open()
-	w.cached = NewDenyCache(DenyCacheOptions{
+	w.cache = NewDenyCache(DenyCacheOptions{
 		Size: 16 * ways, Now: w.clock.Now, Hit: func() { w.hits++ },
-	}).Around(open())
+	})
+	w.cached = w.cache.Around(open())
 	for i, alg := range algorithm.All {
 		for j := range 3 {
 			l := &limiter.Limit{
@@ -88,6 +91,9 @@ func (w *twin) key() string { return strconv.Itoa(w.IntN(4)) }
 func (w *twin) step(i int) {
 	ctx := context.Background()
 	w.clock.Advance(time.Duration(w.IntN(300)) * time.Millisecond)
+	if w.heard {
+		w.cache.Heard()
+	}
 	l := w.limits[w.IntN(len(w.limits))]
 	switch w.IntN(40) {
 	case 0:
@@ -158,8 +164,12 @@ func TestDenyCacheIsExact(t *testing.T) {
 	hits, refused := 0, 0
 	for seed := range uint64(12) {
 		w := newTwin(t, seed)
+		w.heard = seed%2 == 0
 		for i := range 4000 {
 			w.step(i)
+			if i%1000 == 0 {
+				w.cache.Sweep(1)
+			}
 		}
 		hits, refused = hits+w.hits, refused+w.refused
 	}
@@ -182,14 +192,7 @@ func TestDenyCacheIsBounded(t *testing.T) {
 			t.Fatalf("key %d: %+v", i, r)
 		}
 	}
-	kept := 0
-	for i := range cache.sets {
-		for _, id := range cache.sets[i].ids {
-			if id != 0 {
-				kept++
-			}
-		}
-	}
+	kept, _ := cache.filled()
 	if kept > 1<<10 || kept < 1<<9 {
 		t.Errorf("%d answers are kept, want at most %d and most of them", kept, 1<<10)
 	}
@@ -200,6 +203,21 @@ func TestDenyCacheIsBounded(t *testing.T) {
 	}
 }
 
+// filled returns how many answers a cache keeps, and for how many it has room.
+func (c *DenyCache) filled() (kept, room int) {
+	for i := range c.shards {
+		for j := range c.shards[i].sets {
+			room += ways
+			for _, id := range c.shards[i].sets[j].ids {
+				if id != 0 {
+					kept++
+				}
+			}
+		}
+	}
+	return kept, room
+}
+
 // What gives way is what is over, then what accompanies a refusal, then what can be used for
 // the shortest time.
 func TestDenyCacheGivesWay(t *testing.T) {
@@ -207,11 +225,12 @@ func TestDenyCacheGivesWay(t *testing.T) {
 	cache := NewDenyCache(DenyCacheOptions{Size: ways, Cap: time.Hour, Now: func() time.Time { return at }})
 	keep := func(id uint64, until time.Duration, refused bool) {
 		now := cache.now()
-		cache.put(id, &answer{cost: 1, asked: now, until: now + int64(until), check: now + int64(time.Hour), refused: refused})
+		cache.put(id, 0, &answer{cost: 1, asked: now, until: now + int64(until), refused: refused})
 	}
 	has := func(id uint64) bool {
-		for i, other := range cache.sets[0].ids {
-			if other == id && cache.now() < cache.sets[0].answers[i].until {
+		set := &cache.shards[0].sets[0]
+		for i, other := range set.ids {
+			if other == id && cache.now() < set.answers[i].until {
 				return true
 			}
 		}
