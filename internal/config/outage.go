@@ -17,24 +17,28 @@ import (
 // that what is known of it outlives a reload.
 func newPooledRedis(s *redisstore.Store) pooledRedis {
 	users := new(storeUsers)
+	refusals := layer.NewDenyCache(layer.DenyCacheOptions{
+		Name: s.Name,
+		Tell: func(ctx context.Context, l *limiter.Limit, key string) {
+			// Who does not hear of it learns it when the cap has passed.
+			_ = s.TellFreed(ctx, l, key)
+		},
+		Hit:   observe.CountCached("redis"),
+		Apart: s.Apart(),
+	})
 	breaker := layer.NewBreaker(observe.Watch("redis")(s), layer.BreakerOptions{
 		Lane:   s.Node,
 		Outage: redisstore.Outage,
 		Down:   func(err error) { users.tell(func(s *Shared) { s.storeDown(err) }) },
-		Up:     func(outage time.Duration) { users.tell(func(s *Shared) { s.storeUp(outage) }) },
-		Odd:    func(err error) { users.tell(func(s *Shared) { s.log.StoreFailed(err) }) },
-		State:  observe.WatchBreaker("redis"),
+		Up: func(outage time.Duration) {
+			refusals.Clear() // a server may have come back without what it held
+			users.tell(func(s *Shared) { s.storeUp(outage) })
+		},
+		Odd:   func(err error) { users.tell(func(s *Shared) { s.log.StoreFailed(err) }) },
+		State: observe.WatchBreaker("redis"),
 	})
 	return pooledRedis{
-		Store: s, leases: newLessor(breaker, false), inspected: new(atomic.Bool), users: users, breaker: breaker,
-		refusals: layer.NewDenyCache(layer.DenyCacheOptions{
-			Name: s.Name,
-			Tell: func(ctx context.Context, l *limiter.Limit, key string) {
-				// Who does not hear of it learns it a few seconds later.
-				_ = s.TellFreed(ctx, l, key)
-			},
-			Hit: observe.CountCached("redis"),
-		}),
+		Store: s, leases: newLessor(breaker, false), inspected: new(atomic.Bool), users: users, breaker: breaker, refusals: refusals,
 	}
 }
 

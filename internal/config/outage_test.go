@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"runtime"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/weirhq/caddy-weir/internal/feed"
 	"github.com/weirhq/caddy-weir/internal/observe"
 	"github.com/weirhq/caddy-weir/internal/redistest"
 	"github.com/weirhq/caddy-weir/limiter"
@@ -167,7 +169,7 @@ func TestResetReachesNodes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var runs sync.WaitGroup
 	for _, s := range pair {
-		runs.Go(func() { s.pooled.ListenFreed(ctx, s.pooled.refusals.ForgetName, s.pooled.refusals.Clear) })
+		runs.Go(func() { s.pooled.ListenFreed(ctx, s.pooled.refusals) })
 	}
 	defer runs.Wait()
 	defer cancel()
@@ -277,4 +279,47 @@ func TestLeasesSpareRedisThatIsAway(t *testing.T) {
 		server.Restart()
 	}
 	await(t, "a call after the outage", func() bool { return s.redisLeases.store.Renew(t.Context(), ask) == nil })
+}
+
+// What was remembered of a server is forgotten when it is back: it may have lost what it held.
+func TestOutageForgetsRefusals(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	s := nodes(t, 1, server, "")[0]
+	core, lines := observer.New(zap.InfoLevel)
+	s.log = observe.NewLog(zap.New(core))
+	refused := s.meter(t, zoneOf("remembered", `"max_events": 1, "window": "1h"`))
+	await(t, "a remembered refusal", func() bool {
+		_, _, origins := refused.read(t)
+		return origins[0] == limiter.Cached
+	})
+	server.Kill()
+	others := s.meter(t, zoneOf("others", `"max_events": 1000000, "window": "1h"`))
+	await(t, "an outage", func() bool { others.count(t, 1, 1); return lines.FilterMessage("store unavailable").Len() == 1 })
+	server.Restart()
+	await(t, "its end", func() bool { others.count(t, 1, 1); return lines.FilterMessage("store available again").Len() == 1 })
+	s.pooled.refusals.Heard() // or the cap might have passed
+	if allowed, _, origins := refused.read(t); !allowed || origins[0] != limiter.Exactly {
+		t.Errorf("allowed %t, %v", allowed, origins)
+	}
+}
+
+// Limits whose requests are settled, or have a feed's price, say so: refusals by them are not remembered for long.
+func TestSettledLimits(t *testing.T) {
+	s := build(t, `{}`)
+	for zone, want := range map[string]bool{
+		`"max_events": 9, "window": "1h", "in_flight": 3, "cost": "2"`:                   false,
+		`"max_events": 9, "window": "2h", "cost": "2", "settle": {"status": {"304": 1}}`: true,
+	} {
+		for _, l := range s.meter(t, zoneOf(fmt.Sprint("settled ", want), zone)).zones[0].limits {
+			if l.Settled != want {
+				t.Errorf("%s: settled is %t, want %t", zone, l.Settled, want)
+			}
+		}
+	}
+	feeds := feedMeterOf(t, `"settled feed": {`+hugeFeed+`}`).zones[0].feed
+	for factor := 1; factor <= 2; factor++ {
+		if l := feeds.limit(feed.Conditional, factor); !l.Settled {
+			t.Errorf("a budget of a feed, times %d, is not settled", factor)
+		}
+	}
 }

@@ -152,7 +152,7 @@ func (s *Shared) Run(ctx context.Context) {
 	}
 	if s.redis != nil {
 		work.Go(func() { s.inspect(ctx) })
-		work.Go(func() { s.pooled.ListenFreed(ctx, s.pooled.refusals.ForgetName, s.pooled.refusals.Clear) })
+		work.Go(func() { s.pooled.ListenFreed(ctx, s.pooled.refusals) })
 	}
 	work.Wait()
 }
@@ -174,6 +174,9 @@ func (s *Shared) sweep(ctx context.Context) {
 			for _, m := range memory {
 				m.SetMaxKeys(s.app.MaxKeys)
 				m.Sweep(s.app.MaxKeys/sweepParts + 1)
+			}
+			if s.redis != nil {
+				s.pooled.refusals.Sweep(sweepParts)
 			}
 		}
 	}

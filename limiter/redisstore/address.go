@@ -24,7 +24,7 @@ func (o *Options) link(met func(ctx context.Context, c *redis.Conn) error) (link
 	server.Password = cmp.Or(o.Password, first.Password)
 	server.DB = cmp.Or(o.DB, first.DB)
 	server.OnConnect = met
-	clustered := o.Sentinel == "" && (o.Cluster || len(addrs) > 1)
+	clustered := o.clustered()
 	open := func(addr string) *node {
 		c := server
 		c.Addr = addr

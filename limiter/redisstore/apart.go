@@ -14,6 +14,13 @@ import (
 // abreast is how many slots are asked at the same time, where their order does not matter.
 const abreast = 16
 
+// Apart reports whether the asks of one request may be decided one after the other, slot by slot, so that
+// others see charges that are taken back. The servers of a cluster do that.
+func (s *Store) Apart() bool { return s.opts.clustered() }
+
+// clustered reports whether the servers are those of a cluster.
+func (o *Options) clustered() bool { return o.Sentinel == "" && (o.Cluster || len(o.Addresses) > 1) }
+
 // apart reports whether some keys lie in other slots than others.
 func (s *Store) apart(keys []string) bool {
 	for _, key := range keys[1:] {

@@ -20,7 +20,9 @@ import (
 const channel = "freed"
 
 const (
-	// silence is how long nothing is heard until the server is asked whether it is there.
+	// pulse is how long nothing is heard until the server is asked whether it is there, and
+	// silence how long until the subscription is given up.
+	pulse   = time.Second
 	silence = 5 * time.Second
 	// firstRest and longestRest are the longest rests before a subscription is tried again,
 	// noRightRest if the server does not permit it. They have no random part below a half.
@@ -48,21 +50,36 @@ func (s *Store) Name(l *limiter.Limit, key string) string {
 // TellFreed tells all that listen that a state was reset, or given something back to. That has
 // to be done before.
 func (s *Store) TellFreed(ctx context.Context, l *limiter.Limit, key string) error {
-	ctx, cancel := s.deadline(ctx)
+	meeting, cancel := s.deadline(ctx)
 	defer cancel()
-	if _, err := s.meet(ctx); err != nil {
+	if _, err := s.meet(meeting); err != nil {
 		return err
 	}
-	name := s.Name(l, key)
+	return s.tell(meeting, s.Name(l, key))
+}
+
+func (s *Store) tell(ctx context.Context, name string) error {
+	ctx, cancel := s.deadline(ctx)
+	defer cancel()
 	return unavailable(s.link.do(ctx, name, "publish", s.channel(), name).Err())
 }
 
-// ListenFreed calls freed with the name of each state that anybody tells of, until ctx is done.
-// It subscribes anew whenever it loses the server, and calls missed each time that it begins
-// to listen, since messages may have been missed before.
-func (s *Store) ListenFreed(ctx context.Context, freed func(name string), missed func()) {
+// A Listener hears what the processes under a prefix tell each other, see [Store.ListenFreed].
+type Listener interface {
+	// ForgetName is called with the name of each state that anybody tells of.
+	ForgetName(name string)
+	// Clear is called each time that listening begins, since messages may have been missed before.
+	Clear()
+	// Heard is called, about once a second, when all that was told up to now was heard. It is not
+	// called if this process may not tell anything itself: then others may not either.
+	Heard()
+}
+
+// ListenFreed has a listener hear of each state that anybody tells of, until ctx is done. It
+// subscribes anew whenever it loses the server.
+func (s *Store) ListenFreed(ctx context.Context, l Listener) {
 	for rest := firstRest; ; {
-		listened, err := s.listen(ctx, freed, missed)
+		listened, err := s.listen(ctx, l)
 		if listened {
 			rest = firstRest
 		}
@@ -80,29 +97,34 @@ func (s *Store) ListenFreed(ctx context.Context, freed func(name string), missed
 }
 
 // listen listens until it loses the server.
-func (s *Store) listen(ctx context.Context, freed func(name string), missed func()) (listened bool, err error) {
+func (s *Store) listen(ctx context.Context, l Listener) (listened bool, err error) {
 	sub, err := s.subscribe(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
-	missed()
-	asked := false
-	for {
-		heard, err := sub.ReceiveTimeout(ctx, silence)
+	l.Clear()
+	heard := l.Heard
+	if err := s.tell(ctx, ""); redis.IsPermissionError(err) { // an empty message is none
+		heard = func() {}
+	} else if err != nil {
+		return true, err
+	}
+	for last := time.Now(); ; {
+		m, err := sub.ReceiveTimeout(ctx, pulse)
 		if err == nil {
-			asked = false
-			if m, ok := heard.(*redis.Message); ok && m.Payload != "" {
-				freed(m.Payload)
+			if m, ok := m.(*redis.Message); ok && m.Payload != "" {
+				l.ForgetName(m.Payload)
 			}
+			last = time.Now()
+			heard()
 			continue
 		}
 		var late net.Error
-		if ctx.Err() != nil || asked || !errors.As(err, &late) || !late.Timeout() {
+		if ctx.Err() != nil || time.Since(last) >= silence || !errors.As(err, &late) || !late.Timeout() {
 			return true, err
 		}
-		asked = true
 		if err := sub.Ping(ctx); err != nil {
 			return true, err
 		}

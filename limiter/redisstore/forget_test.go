@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,43 @@ type ear struct {
 	mu     sync.Mutex
 	names  []string
 	missed int
+	heard  int
+}
+
+func (e *ear) ForgetName(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.names = append(e.names, name)
+}
+
+func (e *ear) Clear() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.missed++
+	e.heard = 0
+}
+
+func (e *ear) Heard() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heard++
+}
+
+func (e *ear) told() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.heard
+}
+
+// sure waits until the ear was told so many times, since it began to listen, that it hears all.
+func (e *ear) sure(t *testing.T, times int) {
+	t.Helper()
+	eventually(t, func() error {
+		if n := e.told(); n < times {
+			return fmt.Errorf("told %d times that all is heard", n)
+		}
+		return nil
+	})
 }
 
 // listening has a store listened to until the test ends.
@@ -26,17 +64,7 @@ func listening(t *testing.T, s *Store) *ear {
 	e := new(ear)
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
-	work.Go(func() {
-		s.ListenFreed(ctx, func(name string) {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.names = append(e.names, name)
-		}, func() {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.missed++
-		})
-	})
+	work.Go(func() { s.ListenFreed(ctx, e) })
 	t.Cleanup(func() {
 		cancel()
 		work.Wait()
@@ -107,6 +135,47 @@ func TestFreedIsTold(t *testing.T) {
 	}
 	if len(deaf.names) > 0 {
 		t.Errorf("another prefix hears %q", deaf.names)
+	}
+}
+
+// Who listens is told again and again that all is heard, while nothing is told at all. Of a server that falls silent
+// with its connection open this is not said any more, and soon it is given up.
+func TestHeardWhileListening(t *testing.T) {
+	s := redistest.Start(t, redistest.Options{})
+	store, e := open(t, s, Options{Timeout: time.Second}), new(ear)
+	lost := make(chan error, 1)
+	go func() {
+		_, err := store.listen(background, e)
+		lost <- err
+	}()
+	e.sure(t, 3)
+	s.Pause()
+	before := e.told()
+	eventually(t, func() error {
+		if len(lost) == 0 {
+			return errors.New("a server that is silent is listened to")
+		}
+		return nil
+	})
+	// An answer may have been on its way when it fell silent.
+	if more := e.told() - before; more > 1 {
+		t.Errorf("told %d times that all is heard of a server that is silent", more)
+	}
+	s.Resume()
+	again := listening(t, store)
+	again.begun(t, 1)
+	again.sure(t, 2)
+}
+
+// Where this process may not tell anything, others may not either: nobody says that all is heard.
+func TestNotHeardWithoutRights(t *testing.T) {
+	s := redistest.Start(t, redistest.Options{})
+	s.Do("ACL SETUSER deaf on >sesame ~weir:* &weir:* +@all -publish")
+	mute := listening(t, open(t, s, Options{Username: "deaf", Password: "sesame", Timeout: time.Second}))
+	mute.begun(t, 1)
+	listening(t, open(t, s, Options{Timeout: time.Second})).sure(t, 3)
+	if n := mute.told(); n > 0 {
+		t.Errorf("told %d times that all is heard", n)
 	}
 }
 

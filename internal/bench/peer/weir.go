@@ -43,7 +43,7 @@ func stack(store *redisstore.Store) (limiter.Store, func() error) {
 	refusals := layer.NewDenyCache(layer.DenyCacheOptions{Name: store.Name})
 	standIn := layer.Fallback(memstore.New(memstore.Options{}))
 	ctx, stop := context.WithCancel(context.Background())
-	go store.ListenFreed(ctx, refusals.ForgetName, refusals.Clear)
+	go store.ListenFreed(ctx, refusals)
 	return refusals.Around(standIn(breaker)), func() error {
 		stop()
 		breaker.Close()
