@@ -77,7 +77,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f *Refusal) error {
 
 	buffer := buffers.Get().(*[]byte)
 	body, kind := f.body(r, message, after, (*buffer)[:0])
-	set(h, []string{noStore, kind, "nosniff", strconv.Itoa(len(body))})
+	f.describe(h, kind, len(body), r.Method)
 	w.WriteHeader(f.Status)
 	if r.Method != http.MethodHead {
 		// A client that is gone needs no answer.
@@ -116,17 +116,6 @@ const (
 	textPlain   = "text/plain; charset=utf-8"
 	problemJSON = "application/problem+json"
 )
-
-// set sets the fields of a direct answer, whose values stand side by side in v. They
-// are not constants of the package, for Caddy's header directive changes values in
-// place; and the capacity of each ends with it.
-func set(h http.Header, v []string) {
-	h["Cache-Control"] = v[0:1:1]
-	h["Content-Type"] = v[1:2:2]
-	// The message may carry words of the client's own, through a placeholder.
-	h["X-Content-Type-Options"] = v[2:3:3]
-	h["Content-Length"] = v[3:4:4]
-}
 
 var buffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, 256)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,7 +79,7 @@ func (t *Tarpit) Refuse(w http.ResponseWriter, r *http.Request, f *Refusal) {
 		return
 	}
 	body, kind := f.body(r, message, after, nil)
-	set(h, []string{noStore, kind, "nosniff", strconv.Itoa(len(body))})
+	describeAll(h, kind, len(body))
 	if r.Method == http.MethodHead {
 		if t.wait(r) {
 			w.WriteHeader(f.Status)
