@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -15,8 +16,8 @@ import (
 const isBanned = "This client is banned for a while."
 
 // bar finds out whether the part's key is banned.
-func (m *Meter) bar(p *part, r *http.Request) {
-	ban, dry := m.shared.bans.meets(p, ClientIP(r))
+func (m *Meter) bar(p *part, client netip.Addr) {
+	ban, dry := m.shared.bans.meets(p, client)
 	switch {
 	case ban == nil:
 	case dry:

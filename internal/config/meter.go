@@ -205,7 +205,7 @@ func (m *Meter) collect(d *Reading, r *http.Request) error {
 				p.fate = rejected
 			default:
 				d.name(&p, r, client)
-				m.bar(&p, r)
+				m.bar(&p, client)
 				if z.feed != nil && p.fate == asked {
 					z.feed.enter(d, &p, r, client)
 				}
