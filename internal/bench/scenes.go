@@ -196,6 +196,18 @@ const fields = `header {
 	}
 	`
 
+// told is the same of a refusal.
+const told = `header {
+		Cache-Control no-store
+		Retry-After 31536000
+		X-RateLimit-Limit 1
+		X-RateLimit-Remaining 0
+		X-RateLimit-Reset 31536000
+		RateLimit-Policy "\"all\";q=1;w=31536000"
+		RateLimit "\"all\";r=0;t=31536000"
+	}
+	`
+
 const many = 100_000
 
 // httpScenes lists all of them. A quick run has fewer keys.
@@ -235,6 +247,14 @@ func httpScenes(many int) []httpScene {
 	beside := memory(file, fields+file, 0, 0)
 	beside[0].name = "plain, five fixed fields"
 	all = append(all, httpScene{name: "allowed/file/beside_header", sides: beside, keys: 1, metrics: true, more: true})
+	all = append(all, httpScene{
+		name: "refused/beside_header", keys: 1, refused: true, metrics: true, more: true,
+		sides: []side{
+			{name: "respond 429, seven fixed fields", handlers: told + refuse},
+			{name: "memory, both headers", handlers: limit(tight) + respond},
+			redis(tight, respond, 0),
+		},
+	})
 	for i := range all {
 		all[i].complete()
 	}
