@@ -211,3 +211,33 @@ func TestDenyCacheShrinks(t *testing.T) {
 		}
 	})
 }
+
+// What is told of limits beside one that refuses is as old as a refusal may be: other nodes spend of them, and tell nobody.
+func TestDenyCacheBesideGrowsOld(t *testing.T) {
+	for heard, oldest := range map[bool]time.Duration{false: DefaultDenyCacheCap, true: DefaultDenyCacheHeardCap} {
+		synctest.Test(t, func(t *testing.T) {
+			cache, store, s := remembering(DenyCacheOptions{})
+			if heard {
+				defer hearing(cache)()
+			}
+			l := &limiter.Limit{Zone: "z", Algorithm: limiter.FixedWindow, Events: 10, Window: time.Hour}
+			left := func() int64 {
+				results := make([]limiter.Result, 1)
+				if err := beside(t.Context(), s, []limiter.Ask{askOf(l, "k", 1)}, results); err != nil {
+					t.Fatal(err)
+				}
+				return results[0].Remaining
+			}
+			fresh := left()
+			take(t, store, askOf(l, "k", 3))
+			pass(oldest - time.Microsecond)
+			if n := left(); n != fresh {
+				t.Errorf("heard %t: %d left before the cap, want %d", heard, n, fresh)
+			}
+			pass(time.Microsecond)
+			if n := left(); n != fresh-3 {
+				t.Errorf("heard %t: %d left after the cap, want %d", heard, n, fresh-3)
+			}
+		})
+	}
+}
