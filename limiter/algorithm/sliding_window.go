@@ -47,6 +47,9 @@ func (slidingWindow) Spend(now limiter.Instant, state []byte, a *limiter.Ask) (_
 }
 
 func (slidingWindow) take(r *limiter.Result, now limiter.Instant, state []byte, a *limiter.Ask) []byte {
+	if kept := appendEvents(r, now, state, a); kept != nil {
+		return kept
+	}
 	var m marked
 	m.read(now, state, a.Limit)
 	if a.Cost <= 0 || m.live+a.Cost > m.events {
@@ -96,13 +99,18 @@ func mark(at limiter.Instant) int64 {
 	return min(int64(max(at-markEpoch, 0)+7)/8, markMax)
 }
 
+// lastDead returns the time of the newest mark that has left a window, in microseconds, by now.
+func lastDead(now limiter.Instant, window int64) int64 {
+	return (int64(now-markEpoch) - window) >> 3
+}
+
 // marked is a state as it is at some instant, under the numbers of a limit.
 type marked struct {
 	state  []byte
 	events int64
 	window int64
 	top    int64 // now, as a mark
-	dead   int64 // the newest mark that has left the window by now
+	dead   int64 // see lastDead
 	n      int   // live marks, of k events each but the newest, which has fill
 	k      int64
 	fill   int64
@@ -122,7 +130,7 @@ func (m *marked) read(now limiter.Instant, state []byte, l *limiter.Limit) {
 	m.events = l.Events
 	m.window = window(l)
 	m.top = mark(now)
-	m.dead = (int64(now-markEpoch) - m.window) >> 3
+	m.dead = lastDead(now, m.window)
 	m.k = MarkEvents(l.Events)
 	m.was = m.k
 	n := (len(state) - logHead) / markLen

@@ -146,9 +146,11 @@ func (b *bucket) read(now limiter.Instant, state []byte, l *limiter.Limit) {
 		return
 	}
 	part += int64(back)
-	b.used = used - part/b.span
-	b.part = part % b.span
-	b.busy = busy
+	if part >= b.span { // divisions are what takes longest here
+		used -= part / b.span
+		part %= b.span
+	}
+	b.used, b.part, b.busy = used, part, busy
 }
 
 // write lays the bucket down as it is now. One that is full leaves no state.
@@ -156,11 +158,15 @@ func (b *bucket) write(now limiter.Instant, state []byte) []byte {
 	if b.used == 0 {
 		return state[:0]
 	}
-	at := now - limiter.Instant(b.part/b.events)
+	whole, part := b.part, int64(0)
+	if b.events > 1 {
+		whole, part = b.part/b.events, b.part%b.events
+	}
+	at := now - limiter.Instant(whole)
 	state = resize(state, bucketLen, bucketLen)
 	state[0] = version
 	put7(state[1:], int64(at))
-	put3(state[8:], b.part%b.events)
+	put3(state[8:], part)
 	put4(state[11:], b.used)
 	put5(state[15:], min(int64(max(at-b.busy, 0)), maxAge))
 	return state
