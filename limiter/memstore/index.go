@@ -56,18 +56,28 @@ func (sh *shard) find(id uint64) uint32 {
 	}
 	tag := tagOf(id)
 	for b := sh.bucket(id); ; b = sh.more.at(b.next - 1) {
-		for _, from := range [...]int{0, bucketSlots - 8} { // some slots twice
-			for marks := match(b.tags[from:], tag); marks != 0; marks &= marks - 1 {
-				n := b.entries[from+bits.TrailingZeros64(marks)/8]
-				if sh.entries.at(n).id == id {
-					return n
-				}
-			}
+		if n := sh.among(b.entries[:8], match(b.tags[:8], tag), id); n != 0 {
+			return n
+		}
+		// Some slots are looked at twice.
+		if n := sh.among(b.entries[bucketSlots-8:], match(b.tags[bucketSlots-8:], tag), id); n != 0 {
+			return n
 		}
 		if b.next == 0 {
 			return 0
 		}
 	}
+}
+
+// among returns the entry of that id among those marked, or 0.
+func (sh *shard) among(entries []uint32, marks uint64, id uint64) uint32 {
+	for ; marks != 0; marks &= marks - 1 {
+		n := entries[bits.TrailingZeros64(marks)/8]
+		if sh.entries.at(n).id == id {
+			return n
+		}
+	}
+	return 0
 }
 
 // put files an entry under its id.

@@ -4,8 +4,9 @@ package memstore
 // first of them grows. So no step that needs one place more takes long, however many there
 // are. The zero value is empty.
 type list[T any] struct {
-	chunks [][]T // all but the last are full
-	size   uint32
+	first []T // the first chunk, which is all that most shards need, is reached without looking elsewhere
+	size  uint32
+	rest  [][]T // the other chunks: all but the last are full
 }
 
 // The elements of a chunk, and of the first one at first.
@@ -16,7 +17,12 @@ const (
 )
 
 // at returns the place of an element. It is good until the next push.
-func (l *list[T]) at(n uint32) *T { return &l.chunks[n>>chunkBits][n%chunkSize] }
+func (l *list[T]) at(n uint32) *T {
+	if n < chunkSize {
+		return &l.first[n]
+	}
+	return &l.rest[n>>chunkBits-1][n%chunkSize]
+}
 
 // push appends an element and returns its number.
 func (l *list[T]) push(element T) uint32 {
@@ -24,11 +30,14 @@ func (l *list[T]) push(element T) uint32 {
 	l.size++
 	switch {
 	case n == 0:
-		l.chunks = [][]T{make([]T, 0, firstChunk)}
+		l.first = make([]T, 0, firstChunk)
 	case n%chunkSize == 0:
-		l.chunks = append(l.chunks, make([]T, 0, chunkSize))
+		l.rest = append(l.rest, make([]T, 0, chunkSize))
 	}
-	last := &l.chunks[len(l.chunks)-1]
+	last := &l.first
+	if n >= chunkSize {
+		last = &l.rest[len(l.rest)-1]
+	}
 	*last = append(*last, element)
 	return n
 }

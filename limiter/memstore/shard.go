@@ -10,22 +10,22 @@ import (
 // shard is a table of entries under a lock, which guards all of it. Entries hold no pointers
 // and are named by number; number 0 is none.
 type shard struct {
-	// What every decision looks at comes first, in one line of the processor's cache.
+	// What every decision looks at comes first, in two lines of the processor's cache.
 	sync.Mutex
 	buckets list[bucket]
 	entries list[entry]
 
-	more   list[bucket] // where buckets go on that are full
-	spare  uint32       // head of the chain of unused ones in more, as in a bucket
-	free   uint32       // head of the chain of unused entries
-	hand   uint32       // the entry that reclaim looks at next
-	unused uint32       // head of the chain of unused places in large, one more than the number
 	count  int
 	most   int
+	more   list[bucket] // where buckets go on that are full
+	large  list[large]  // states that do not fit into an entry
 	zones  []int32
-	large  list[large] // states that do not fit into an entry
+	spare  uint32 // head of the chain of unused ones in more, as in a bucket
+	free   uint32 // head of the chain of unused entries
+	hand   uint32 // the entry that reclaim looks at next
+	unused uint32 // head of the chain of unused places in large, one more than the number
 
-	_ [64]byte // up to the end of a line, so that neighbours share none
+	_ [32]byte // up to the end of a line, so that neighbours share none
 }
 
 // smallMost is the length of the longest state that fits into an entry: a token bucket's.

@@ -87,7 +87,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%d swept, %d held", n, s.Len())
 	}
 	for i := range s.shards {
-		if s.shards[i].entries.chunks != nil {
+		if s.shards[i].entries.first != nil {
 			t.Fatalf("shard %d keeps its memory", i)
 		}
 	}
