@@ -18,8 +18,7 @@ func (s *Store) Release(_ context.Context, asks []limiter.Ask) error {
 		if _, err := s.locate(&p, a.Limit, a.Key); err != nil {
 			return err
 		}
-		p.shard.Lock()
-		now := s.now()
+		now := s.enter(p.shard)
 		// The lease may stand among those of the keys that found no room.
 		for _, id := range [...]uint64{p.id, p.overflow} {
 			if at := p.shard.find(id); at != 0 {
@@ -52,9 +51,8 @@ func (s *Store) Renew(_ context.Context, asks []limiter.Ask) error {
 
 func (s *Store) renew(p *place, a *limiter.Ask) {
 	sh := p.shard
-	sh.Lock()
+	now := s.enter(sh)
 	defer sh.Unlock()
-	now := s.now()
 	s.reserve(p, a, now)
 	if p.at == 0 {
 		return
@@ -84,9 +82,8 @@ func (s *Store) Adjust(_ context.Context, changes []limiter.Change) error {
 
 func (s *Store) adjust(p *place, c *limiter.Change) {
 	sh := p.shard
-	sh.Lock()
+	now := s.enter(sh)
 	defer sh.Unlock()
-	now := s.now()
 	ask := limiter.Ask{Limit: c.Limit, Key: c.Key, Cost: c.Delta}
 	if c.Delta > 0 {
 		s.reserve(p, &ask, now)

@@ -12,6 +12,7 @@ import (
 type shard struct {
 	// What every decision looks at comes first, in two lines of the processor's cache.
 	sync.Mutex
+	last    limiter.Instant // when the last step was, if the clock is steady
 	buckets list[bucket]
 	entries list[entry]
 
@@ -25,7 +26,7 @@ type shard struct {
 	hand   uint32 // the entry that reclaim looks at next
 	unused uint32 // head of the chain of unused places in large, one more than the number
 
-	_ [32]byte // up to the end of a line, so that neighbours share none
+	_ [24]byte // up to the end of a line, so that neighbours share none
 }
 
 // smallMost is the length of the longest state that fits into an entry: a token bucket's.

@@ -35,7 +35,8 @@ type Options struct {
 // new ones come, and whoever owns the store may call Sweep to free them before.
 type Store struct {
 	seed   maphash.Seed
-	now    func() limiter.Instant
+	given  func() time.Time // the clock, nil for the time since start
+	start  time.Time
 	shards []shard // a power of two, at most maxShards
 	mask   uint64
 	zones  zones
@@ -58,12 +59,10 @@ func New(o Options) *Store {
 	}
 	s := &Store{
 		seed:   maphash.MakeSeed(),
-		now:    monotonic(time.Now()),
+		given:  o.Now,
+		start:  time.Now(),
 		shards: make([]shard, count),
 		mask:   uint64(count - 1),
-	}
-	if o.Now != nil {
-		s.now = func() limiter.Instant { return limiter.At(o.Now()) }
 	}
 	s.SetMaxKeys(o.MaxKeys)
 	return s
@@ -81,10 +80,12 @@ func (s *Store) SetMaxKeys(n int) {
 	}
 }
 
-// monotonic returns a clock that shows start now and never steps.
-func monotonic(start time.Time) func() limiter.Instant {
-	at := limiter.At(start)
-	return func() limiter.Instant { return at.Add(time.Since(start)) }
+// now reads the clock. Without one that was given it is steady: it shows start at start and never steps.
+func (s *Store) now() limiter.Instant {
+	if s.given != nil {
+		return limiter.At(s.given())
+	}
+	return limiter.At(s.start).Add(time.Since(s.start))
 }
 
 // place says where the state of an ask lies.
@@ -118,10 +119,8 @@ func (s *Store) Take(_ context.Context, asks []limiter.Ask, results []limiter.Re
 		}
 		locks.add(n)
 	}
-	s.lock(&locks)
-	defer s.unlock(&locks)
-	// The clock is read under the locks, so that no step is dated before an earlier one.
-	now := s.now()
+	now := s.lock(&locks)
+	defer s.unlock(&locks, now)
 	allowed := true
 	for i := range asks {
 		a, p := &asks[i], &places[i]
@@ -144,9 +143,8 @@ func (s *Store) takeOne(a *limiter.Ask, r *limiter.Result) error {
 		return err
 	}
 	sh := p.shard
-	sh.Lock()
+	now := s.enter(sh)
 	defer sh.Unlock()
-	now := s.now()
 	s.reserve(&p, a, now)
 	if p.at == 0 {
 		*r = algorithm.Peek(p.alg, now, nil, a)
@@ -239,20 +237,42 @@ type shardSet [maxShards / 64]uint64
 
 func (set *shardSet) add(n int) { set[n/64] |= 1 << (n % 64) }
 
-// lock locks the shards of a set in the order of their numbers, so that no two calls wait for
-// each other.
-func (s *Store) lock(set *shardSet) {
-	for w, word := range set {
-		for ; word != 0; word &= word - 1 {
-			s.shards[w*64+bits.TrailingZeros64(word)].Lock()
-		}
+// enter locks a shard for a step, and dates the step. The clock is read before, so that nobody waits
+// for the lock meanwhile, but no step is dated before an earlier one: that one's time had passed when this one
+// got the lock, and is as true for it. Only a clock that was given may step back.
+func (s *Store) enter(sh *shard) limiter.Instant {
+	now := s.now()
+	sh.Lock()
+	if s.given == nil {
+		now = max(now, sh.last)
+		sh.last = now
 	}
+	return now
 }
 
-func (s *Store) unlock(set *shardSet) {
+// lock enters the shards of a set in the order of their numbers, so that no two calls wait for
+// each other.
+func (s *Store) lock(set *shardSet) limiter.Instant {
+	now := s.now()
 	for w, word := range set {
 		for ; word != 0; word &= word - 1 {
-			s.shards[w*64+bits.TrailingZeros64(word)].Unlock()
+			sh := &s.shards[w*64+bits.TrailingZeros64(word)]
+			sh.Lock()
+			now = max(now, sh.last)
+		}
+	}
+	return now
+}
+
+// unlock leaves them after a step of that time.
+func (s *Store) unlock(set *shardSet, now limiter.Instant) {
+	for w, word := range set {
+		for ; word != 0; word &= word - 1 {
+			sh := &s.shards[w*64+bits.TrailingZeros64(word)]
+			if s.given == nil {
+				sh.last = now
+			}
+			sh.Unlock()
 		}
 	}
 }

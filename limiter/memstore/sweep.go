@@ -28,9 +28,9 @@ func (s *Store) Sweep(entries int) (removed int) {
 		sh := &s.shards[s.sweep.next]
 		s.sweep.next = (s.sweep.next + 1) % len(s.shards)
 		for seen := 0; ; seen += sweepStep {
-			sh.Lock()
+			now := s.enter(sh)
 			size := int(sh.entries.size)
-			removed += sh.reclaim(s.now(), sweepStep)
+			removed += sh.reclaim(now, sweepStep)
 			if sh.count == 0 {
 				sh.release()
 			}

@@ -200,18 +200,6 @@ func TestNoAllocations(t *testing.T) {
 	}
 }
 
-// Without a clock of its own a store goes by monotonic time (row L5), which starts at the wall's.
-func TestClock(t *testing.T) {
-	before := limiter.At(time.Now())
-	s := New(Options{})
-	l := limit(limiter.FixedWindow)
-	first, second := take(t, s, l, "k", 1).Now, take(t, s, l, "k", 1).Now
-	after := limiter.At(time.Now())
-	if first < before || second < first || second > after+1 {
-		t.Errorf("%d, %d between %d and %d", first, second, before, after)
-	}
-}
-
 // Many goroutines, keys, sweeps and looks at once: exactly the limit of each key passes.
 func TestParallel(t *testing.T) {
 	clock := storetest.NewClock()
