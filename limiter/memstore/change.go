@@ -20,7 +20,7 @@ func (s *Store) Release(_ context.Context, asks []limiter.Ask) error {
 		}
 		now := s.enter(p.shard)
 		// The lease may stand among those of the keys that found no room.
-		for _, id := range [...]uint64{p.id, p.overflow} {
+		for _, id := range [...]uint64{p.id, p.overflow()} {
 			if at := p.shard.find(id); at != 0 {
 				e := p.shard.entries.at(at)
 				p.at = at

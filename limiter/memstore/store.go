@@ -9,7 +9,6 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"time"
@@ -39,6 +38,7 @@ type Store struct {
 	start  time.Time
 	shards []shard // a power of two, at most maxShards
 	mask   uint64
+	limits knownLimits
 	zones  zones
 	sweep  sweeper
 }
@@ -90,11 +90,11 @@ func (s *Store) now() limiter.Instant {
 
 // place says where the state of an ask lies.
 type place struct {
-	alg      algorithm.Algorithm
-	shard    *shard
-	id       uint64 // names the state
-	overflow uint64 // names the one that new keys share when the shard is full
-	at       uint32 // the entry, 0 if there is none
+	alg   algorithm.Algorithm
+	shard *shard
+	limit uint64 // names the limit
+	id    uint64 // names the state
+	at    uint32 // the entry, 0 if there is none
 }
 
 // fewAsks is how many asks of a call need no memory of their own.
@@ -193,21 +193,20 @@ func (p *place) state() []byte {
 
 // locate fills a place, all but the entry, and returns its shard's number.
 func (s *Store) locate(p *place, l *limiter.Limit, key string) (int, error) {
-	number := algorithm.Number(l.Algorithm)
-	if number < 0 {
-		return 0, fmt.Errorf("zone %q: no algorithm %q", l.Zone, l.Algorithm)
+	if err := s.know(p, l); err != nil {
+		return 0, err
 	}
-	p.alg = algorithm.All[number]
 	// The shard depends on the key alone, so that all limits of a key share a lock.
 	k := maphash.String(s.seed, key)
-	limit := maphash.String(s.seed, l.Zone) ^ (uint64(l.Index)<<3 | uint64(number))
-	p.id = mix(k, limit)
-	p.overflow = mix(^uint64(0), limit)
+	p.id = mix(k, p.limit)
+	p.at = 0
 	n := k & s.mask
 	p.shard = &s.shards[n]
-	p.at = 0
 	return int(n), nil
 }
+
+// overflow names the state that new keys share when the shard is full.
+func (p *place) overflow() uint64 { return mix(^uint64(0), p.limit) }
 
 // mix makes one hash of two.
 func mix(a, b uint64) uint64 {
@@ -221,7 +220,7 @@ func (s *Store) reserve(p *place, a *limiter.Ask, now limiter.Instant) {
 	sh := p.shard
 	p.at = sh.find(p.id)
 	if p.at == 0 && !sh.hasRoom(now) {
-		p.id = p.overflow
+		p.id = p.overflow()
 		p.at = sh.find(p.id)
 	}
 	switch {
