@@ -28,29 +28,34 @@ const InFlightWait = time.Second
 // Take asks the store and adds its answers up. results must be as long as asks; both
 // are kept in the decision.
 func Take(ctx context.Context, s Store, asks []Ask, results []Result) (d Decision, err error) {
-	d.Allowed, d.Blamed, d.Nearest, d.Asks, d.Results = true, -1, -1, asks, results
-	if len(asks) == 0 {
-		return d, nil
+	err = d.Take(ctx, s, asks, results)
+	return d, err
+}
+
+// Take makes d the decision that the function Take returns, in its place: to hand it on costs as
+// much as to add it up.
+func (d *Decision) Take(ctx context.Context, s Store, asks []Ask, results []Result) (err error) {
+	blamed, nearest := -1, -1
+	if len(asks) > 0 {
+		err = s.Take(ctx, asks, results)
 	}
-	if err = s.Take(ctx, asks, results); err != nil {
-		return d, err
-	}
-	for i := range asks {
-		r := &results[i]
-		if !r.Allowed && asks[i].Limit.Algorithm == InFlight {
+	for i := 0; i < len(asks) && err == nil; i++ {
+		r, l := &results[i], asks[i].Limit
+		if !r.Allowed && l.Algorithm == InFlight {
 			r.Wait = InFlightWait
 		}
-		if asks[i].Limit.Shadow {
+		if l.Shadow {
 			continue
 		}
-		if !r.Allowed && (d.Blamed < 0 || r.Wait > results[d.Blamed].Wait) {
-			d.Blamed, d.Allowed = i, false
+		if !r.Allowed && (blamed < 0 || r.Wait > results[blamed].Wait) {
+			blamed = i
 		}
-		if asks[i].Limit.HasQuota() && (d.Nearest < 0 || nearer(r, &results[d.Nearest])) {
-			d.Nearest = i
+		if l.HasQuota() && (nearest < 0 || nearer(r, &results[nearest])) {
+			nearest = i
 		}
 	}
-	return d, nil
+	d.Allowed, d.Blamed, d.Nearest, d.Asks, d.Results = blamed < 0, blamed, nearest, asks, results
+	return err
 }
 
 // nearer reports whether a is nearer to exhaustion than b: refused before allowed,

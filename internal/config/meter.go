@@ -239,7 +239,7 @@ func (m *Meter) decide(d *Reading, r *http.Request) error {
 	if m.leasing {
 		d.Decision, err = m.leases.take(r.Context(), m.store, d.asks, d.results)
 	} else {
-		d.Decision, err = limiter.Take(r.Context(), m.store, d.asks, d.results)
+		err = d.Take(r.Context(), m.store, d.asks, d.results)
 	}
 	if err != nil || d.Allowed {
 		return err

@@ -51,10 +51,11 @@ func stack(store *redisstore.Store) (limiter.Store, func() error) {
 	}
 }
 
-// A step is the room for one decision, which is used again, as the handler does.
+// A step is the room for one decision, which is used again, as the handler has it.
 type step struct {
 	asks    [1]limiter.Ask
 	results [1]limiter.Result
+	limiter.Decision
 }
 
 func weir(store limiter.Store, s Setup, algorithm string, closing func() error) Limiter {
@@ -64,12 +65,13 @@ func weir(store limiter.Store, s Setup, algorithm string, closing func() error) 
 		Allow: func(ctx context.Context, key string) (bool, error) {
 			st := steps.Get().(*step)
 			defer steps.Put(st)
-			st.asks[0] = limiter.Ask{Limit: limit, Key: key, Cost: 1}
-			d, err := limiter.Take(ctx, store, st.asks[:], st.results[:])
+			a := &st.asks[0]
+			a.Limit, a.Key, a.Cost = limit, key, 1
+			err := st.Take(ctx, store, st.asks[:], st.results[:])
 			if err == nil && st.results[0].Origin == limiter.Local {
 				err = errStandIn
 			}
-			return d.Allowed, err
+			return st.Allowed, err
 		},
 		Close: closing,
 	}
