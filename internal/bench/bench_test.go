@@ -121,14 +121,16 @@ func TestAccuracy(t *testing.T) {
 // error.
 func TestOutages(t *testing.T) {
 	section := measure(t, smoke(t, "-only", "frozen|slowed|partition", "-length", "500ms"), "outage")
-	asked := false
+	asked, slept := false, false
+	failed, overslept := slices.Index(section.Tables[0].Head, "failed"), slices.Index(section.Tables[0].Head, "overslept")
 	for _, row := range section.Tables[0].Rows {
-		if row[6] != "0" {
-			t.Errorf("%s, %s: %s of %s requests failed", row[0], row[1], row[6], row[2])
+		if row[failed] != "0" {
+			t.Errorf("%s, %s: %s of %s requests failed", row[0], row[1], row[failed], row[2])
 		}
 		asked = asked || row[2] != "0"
+		slept = slept || row[overslept] != "0s"
 	}
-	if !asked || len(section.Tables[1].Rows) != 3 {
+	if !asked || !slept || len(section.Tables[1].Rows) != 3 {
 		t.Errorf("got %q", section.Tables)
 	}
 }

@@ -24,6 +24,7 @@ func outageNames() []string {
 type story struct {
 	outage  *outage
 	events  []event
+	wakeups []wakeup
 	from    time.Duration // when what is told begins
 	broke   time.Duration
 	mended  time.Duration // when somebody served again
@@ -79,9 +80,11 @@ func (b *bench) tell(ctx context.Context, h *host, o *outage, e effort) (story, 
 	c.begin = time.Now()
 	told := make(chan []event, 1)
 	go func() { told <- c.run(running) }()
+	slept := make(chan []wakeup, 1)
+	go func() { slept <- oversleep(running, c.begin) }()
 	s, err := b.lose(ctx, c, o.plot(g), nodes, e)
 	stop()
-	s.outage, s.events = o, <-told
+	s.outage, s.events, s.wakeups = o, <-told, <-slept
 	s.over = time.Since(c.begin)
 	s.exact = exactFrom(s.events)
 	return s, err

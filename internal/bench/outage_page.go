@@ -56,7 +56,7 @@ func (s *story) row(p phase) []string {
 	}
 	allowed := float64(outageLimit*outageKeys) * float64(p.to-p.from) / float64(outageWindow)
 	return []string{
-		s.outage.name, p.name, fmt.Sprint(delays.Count()), micro(delays.Within(0.5)), micro(delays.Within(0.99)), micro(delays.Worst()),
+		s.outage.name, p.name, fmt.Sprint(delays.Count()), micro(delays.Within(0.5)), micro(delays.Within(0.99)), micro(delays.Worst()), micro(s.latest(p)),
 		fmt.Sprint(failed), fmt.Sprintf("%.2f", float64(passed)/allowed), fmt.Sprintf("%.2f", float64(most)/outageLimit),
 	}
 }
@@ -72,9 +72,10 @@ func outageSection(stories []story, e effort) *page.Section {
 	phases := page.Table{
 		Said: fmt.Sprintf("%d clients of two nodes ask %d times a second each, whatever the answers, %s for each key, of which %d in %s may pass. Delays are what "+
 			"clients wait, from when a request was due. Failed are all that were answered neither 200 nor 429. \"Passed\" is what passed altogether, \"most\" the most that "+
-			"passed of one key within one window, both as multiples of the limit. Requests wait at most %s for Redis.",
+			"passed of one key within one window, both as multiples of the limit. Requests wait at most %s for Redis. \"Overslept\" is the longest by which one of as many goroutines "+
+			"that do nothing but sleep that long, in the same moments, woke up too late: what the machine adds to a wait.",
 			outageClients, outageRate, fmt.Sprintf("%d times a second", outageClients*outageRate/outageKeys), outageLimit, outageWindow, outageTimeout),
-		Head: []string{"", "", "requests", "p50", "p99", "worst", "failed", "passed", "most"},
+		Head: []string{"", "", "requests", "p50", "p99", "worst", "overslept", "failed", "passed", "most"},
 	}
 	ends := page.Table{
 		Said: "How long it took from the server's return (or its successor's), as the bench sees it, until both nodes counted on Redis again, and until no key passed more than its " +
