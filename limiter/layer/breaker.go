@@ -43,7 +43,8 @@ type BreakerOptions struct {
 }
 
 const (
-	// mostFailures is how many calls in a row fail until a lane opens, if not sooner.
+	// mostFailures is how many calls fail in a row, or one of them while nobody is answered, until a lane
+	// opens, if not sooner.
 	mostFailures = 3
 	// firstRest and longestRest are the longest rests before the next probe, early in
 	// an outage and later. They have no random part below a half.
@@ -62,8 +63,8 @@ var errOpen = fmt.Errorf("breaker is open: %w", limiter.ErrUnavailable)
 // fail at once, with an error that wraps [limiter.ErrUnavailable].
 //
 // It keeps a lane for each server. The first failure has a goroutine of the breaker probe the server, by looking at the key that failed: no
-// request waits for that. A lane opens when the probe fails, or when three calls in a row
-// have. While it is open the server is probed after a random rest of
+// request waits for that. A lane opens when the probe fails, when three calls in a row
+// have, or with the first one during which two more were made and nobody was answered. While it is open the server is probed after a random rest of
 // 50 to 100 ms, later of 200 to 400 ms, one probe at a time. When one succeeds the lane is half-open for a second: calls
 // reach the server, and if one fails the lane opens again. A call over several servers fails at once
 // if one of them is known to be away; if it fails itself, all of them are probed.
@@ -144,14 +145,18 @@ func (b *Breaker) Take(ctx context.Context, asks []limiter.Ask, results []limite
 	if isOpen(gate) {
 		return errOpen
 	}
+	began := l.begin(gate)
 	err := b.store.Take(ctx, asks, results)
 	switch {
 	case err == nil:
+		l.replied()
 		if l.failures.Load() != 0 {
 			l.failures.Store(0)
 		}
 	case b.counts(err):
-		l.failed(gate, err, &asks[0])
+		l.failed(began, err, &asks[0])
+	default:
+		l.replied()
 	}
 	return err
 }

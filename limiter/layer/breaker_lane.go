@@ -16,6 +16,9 @@ type lane struct {
 	// call knows whether what it brings is about the same state of affairs.
 	gate     atomic.Uint64
 	failures atomic.Int32 // in a row
+	// asked and answered count calls, so that one that failed can tell whether the server was silent
+	// all the while.
+	asked, answered atomic.Uint32
 
 	mu       sync.Mutex
 	subject  limiter.Ask // what probes look at
@@ -26,14 +29,35 @@ type lane struct {
 
 func isOpen(gate uint64) bool { return gate&1 == 1 }
 
-// failed notes that a call failed which began when the gate was that.
-func (l *lane) failed(gate uint64, err error, a *limiter.Ask) {
+// A moment is how a lane was when a call began.
+type moment struct {
+	gate            uint64
+	asked, answered uint32
+}
+
+// begin notes that a call begins when the gate is that.
+func (l *lane) begin(gate uint64) moment {
+	answered := l.answered.Load()
+	return moment{gate, l.asked.Add(1), answered}
+}
+
+// replied notes that the server answered a call.
+func (l *lane) replied() { l.answered.Add(1) }
+
+// silent reports whether nobody was answered since then, though as many calls as open a lane by failing
+// were made. The others are about to fail as well, and whoever waited for this one is not to wait again.
+func (l *lane) silent(since moment) bool {
+	return l.answered.Load() == since.answered && l.asked.Load()-since.asked >= mostFailures-1
+}
+
+// failed notes that a call failed which began at that moment.
+func (l *lane) failed(began moment, err error, a *limiter.Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.gate.Load() != gate {
+	if l.gate.Load() != began.gate {
 		return
 	}
-	if l.failures.Add(1) >= mostFailures || l.trial {
+	if l.failures.Add(1) >= mostFailures || l.silent(began) || l.trial {
 		l.open(err)
 	}
 	l.watch(a)

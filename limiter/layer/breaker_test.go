@@ -116,6 +116,51 @@ func TestBreakerCrowd(t *testing.T) {
 	})
 }
 
+// While others ask a server that has stopped to answer, the first failure opens the lane: whoever waited
+// for that does not wait again. One failure among answers, or of a call that was alone, opens nothing.
+func TestBreakerSilence(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		others  int  // that ask while the first one waits
+		answers bool // whether one of them is answered
+		waits   time.Duration
+	}{
+		{"alone", 0, false, patience},
+		{"one more", 1, false, patience},
+		{"two more", mostFailures - 1, false, 0},
+		{"a crowd", 100, false, 0},
+		{"a crowd, and an answer", 100, true, patience},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			breaking(t, func(t *testing.T, s *servers, b *Breaker, _ *heard) {
+				s.set(0, nil, true)
+				var again time.Duration
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					_, _ = b.try("a")
+					again, _ = b.try("a")
+				})
+				pass(patience / 4)
+				for range c.others {
+					wg.Go(func() { _, _ = b.try("a") })
+				}
+				pass(patience / 4)
+				if c.answers {
+					s.set(0, nil, false)
+					if _, err := b.try("a"); err != nil {
+						t.Error(err)
+					}
+					s.set(0, nil, true)
+				}
+				wg.Wait()
+				if again != c.waits {
+					t.Errorf("whoever waited waits for %s again, want %s", again, c.waits)
+				}
+			})
+		})
+	}
+}
+
 // A server that refuses at once opens its lane with the probe that follows the first failure, or
 // with the third.
 func TestBreakerRefuses(t *testing.T) {
