@@ -3,6 +3,7 @@ package memstore
 import (
 	"fmt"
 	"hash/maphash"
+	"math/rand/v2"
 	"sync/atomic"
 	"unsafe"
 
@@ -18,12 +19,17 @@ type known struct {
 }
 
 // knownLimits remembers limits by their addresses, since the same ones are asked about again and
-// again. A limit whose slot another one has, perhaps from before a reload, is worked out each time.
+// again. A limit whose slot another one has, perhaps from before a reload, is worked out each time, and gets
+// the slot once in a while: soon if it is asked about often.
 type knownLimits struct {
 	slots [1 << knownBits]atomic.Pointer[known]
 }
 
-const knownBits = 9
+const (
+	knownBits = 9
+	// once in so many times a limit takes the slot that another one has.
+	takeover = 1 << 12
+)
 
 // slot returns the place of a limit.
 func (k *knownLimits) slot(l *limiter.Limit) *atomic.Pointer[known] {
@@ -45,8 +51,8 @@ func (s *Store) know(p *place, l *limiter.Limit) error {
 	}
 	p.alg = algorithm.All[number]
 	p.limit = maphash.String(s.seed, l.Zone) ^ (uint64(l.Index)<<3 | uint64(number))
-	if old == nil {
-		slot.CompareAndSwap(nil, &known{l, p.alg, p.limit})
+	if old == nil || rand.N(takeover) == 0 {
+		slot.Store(&known{l, p.alg, p.limit})
 	}
 	return nil
 }

@@ -35,6 +35,24 @@ func TestNoAllocationsWithoutASlot(t *testing.T) {
 	}
 }
 
+// Limits of before a reload do not keep their slots for ever.
+func TestOldLimitsGiveWay(t *testing.T) {
+	s := New(Options{})
+	l := limit(limiter.FixedWindow)
+	slot := s.limits.slot(l)
+	slot.Store(&known{limit: limit(limiter.FixedWindow)})
+	asks, results := []limiter.Ask{{Limit: l, Key: "k", Cost: 1}}, make([]limiter.Result, 1)
+	for range 100 * takeover {
+		if err := s.Take(t.Context(), asks, results); err != nil {
+			t.Fatal(err)
+		}
+		if slot.Load().limit == l {
+			return
+		}
+	}
+	t.Error("a limit is asked about again and again, and is not known")
+}
+
 // An algorithm that there is not is an error each time.
 func TestUnknownAlgorithm(t *testing.T) {
 	s := New(Options{})
