@@ -115,7 +115,7 @@ local function spend(key, since, cost, events, window, _, _, base, size, next, l
   end
   local reset, ttl = window, nil
   if cost == 0 then reset = left(key, 4, size, next, live, live - 1, window) end
-  if not kept or now + reset > kept * 1000000 then kept, ttl = keep(reset, kept) end
+  if not kept or not lasts(reset, kept) then kept, ttl = keep(reset, kept) end
   local head = pack('>I4', kept)
   if cost > 0 then
     next, live = put(key, size, next, cost), live + cost

@@ -111,3 +111,27 @@ func TestKeysAreKeptAsLongAsTheyMatter(t *testing.T) {
 		}
 	}
 }
+
+// Keys of a window that was made smaller go soon after that, once it was counted in.
+func TestKeysAreNotKeptForAWindowThatWas(t *testing.T) {
+	s := redistest.Start(t, redistest.Options{})
+	store := open(t, s, Options{Secret: []byte("s")})
+	for _, a := range algorithm.All {
+		wide := limitOf(a.Name(), 1000)
+		wide.Window = 40 * 24 * time.Hour
+		narrow := *wide
+		narrow.Window = 2 * time.Second
+		if a.Name() == limiter.MinInterval {
+			narrow.Window = time.Microsecond // so that it passes
+		}
+		for i, l := range []*limiter.Limit{wide, wide, &narrow} {
+			ask := limiter.Ask{Limit: l, Key: a.Name(), Cost: min(100, l.Max()), Lease: strconv.Itoa(i)}
+			if err := store.Take(background, []limiter.Ask{ask}, make([]limiter.Result, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := time.Until(time.UnixMicro(expiryOf(t, store, wide, a.Name()).Microseconds())); left > 5*time.Minute {
+			t.Errorf("%s: with a window of 2s the key is kept for %s more", a.Name(), left)
+		}
+	}
+}

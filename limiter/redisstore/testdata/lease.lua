@@ -32,11 +32,19 @@ local function keep(reset, kept)
   return kept, string.format('%d', ttl)
 end
 
+-- lasts reports whether the server need not be told anew how long to keep a key that matters for reset
+-- microseconds more: it is kept for as long, and not for much longer. The latter comes of a window that was
+-- made smaller, of much that was given back, and of a clock that was set back.
+local function lasts(reset, kept)
+  local spare = kept * 1000000 - now - reset
+  return spare >= 0 and spare <= reset + 60000000
+end
+
 -- write puts down a state that matters for reset microseconds more: a head, packed by a format that
 -- begins with that of kept, and a tail. If since is given, it comes in an envelope.
 local function write(key, reset, since, kept, tail, format, ...)
   local ttl
-  if not kept or now + reset > kept * 1000000 then kept, ttl = keep(reset, kept) end
+  if not kept or not lasts(reset, kept) then kept, ttl = keep(reset, kept) end
   local state = pack(format, kept, ...) .. tail
   if since then state = pack('>BI7', 255, since) .. state end
   if ttl then
