@@ -135,3 +135,26 @@ func TestKeysAreNotKeptForAWindowThatWas(t *testing.T) {
 		}
 	}
 }
+
+// A state does not say that it is kept for longer than the server was told, also where it cannot be told.
+func TestKeysExpireWithoutTheRightToSaySo(t *testing.T) {
+	s := redistest.Start(t, redistest.Options{})
+	s.Do("ACL SETUSER poor on >p ~* +@all -pexpire")
+	poor := open(t, s, Options{Secret: []byte("s"), Username: "poor", Password: "p"})
+	store := open(t, s, Options{Secret: []byte("s")})
+	l := limitOf(limiter.SlidingLog, 5)
+	take(t, poor, l, "k", 1)
+	first := expiryOf(t, store, l, "k")
+	if first == 0 {
+		t.Error("the key has no expiry")
+	}
+	if _, err := tryTake(poor, l, "k", 1); !isUnavailable(err) {
+		t.Errorf("got %v, want that the right to PEXPIRE is missing", err)
+	}
+	if r := take(t, store, l, "k", 1); r.Remaining != 3 {
+		t.Errorf("%d left of 5 after 2", r.Remaining)
+	}
+	if then := expiryOf(t, store, l, "k"); then <= first {
+		t.Errorf("kept until %s, was until %s: whoever has the right has not used it", then, first)
+	}
+}

@@ -320,24 +320,31 @@ local function spend(key, since, cost, events, window, _, _, base, size, next, l
     live = live - over
     if live < 0 then live = 0 end
   end
+  local reset, ttl = window, nil
   if live == 0 then
     -- A ring begun anew, written whole below.
-    call('SET', key, string.rep('\0', 17))
-    size, next, kept = events, 0, nil
-  elseif size ~= events and cost > 0 then
-    local ring
-    ring, live, next = lay(key, base, size, next, live, events)
-    call('SET', key, string.rep('\0', 17) .. ring, 'KEEPTTL')
-    size = events
+    kept, ttl = keep(reset)
+    call('SET', key, string.rep('\0', 17), 'PX', ttl)
+    size, next = events, 0
   else
-    if base > 4 then call('SET', key, range(key, base - 4, 17 + size * 7), 'KEEPTTL') end
-    local newest = live
-    while newest > 0 and event(key, 4, size, next, live, newest - 1) > now do newest = newest - 1 end
-    if newest < live then put(key, size, (next - live + newest) % size, live - newest) end
+    if size ~= events and cost > 0 then
+      local ring
+      ring, live, next = lay(key, base, size, next, live, events)
+      call('SET', key, string.rep('\0', 17) .. ring, 'KEEPTTL')
+      size = events
+    else
+      if base > 4 then call('SET', key, range(key, base - 4, 17 + size * 7), 'KEEPTTL') end
+      local newest = live
+      while newest > 0 and event(key, 4, size, next, live, newest - 1) > now do newest = newest - 1 end
+      if newest < live then put(key, size, (next - live + newest) % size, live - newest) end
+    end
+    if cost == 0 then reset = left(key, 4, size, next, live, live - 1, window) end
+    if not lasts(reset, kept) then
+      -- The state must not say so if the server cannot be told.
+      kept, ttl = keep(reset, kept)
+      call('PEXPIRE', key, ttl)
+    end
   end
-  local reset, ttl = window, nil
-  if cost == 0 then reset = left(key, 4, size, next, live, live - 1, window) end
-  if not kept or not lasts(reset, kept) then kept, ttl = keep(reset, kept) end
   local head = pack('>I4', kept)
   if cost > 0 then
     next, live = put(key, size, next, cost), live + cost
@@ -345,7 +352,6 @@ local function spend(key, since, cost, events, window, _, _, base, size, next, l
   end
   call('SETRANGE', key, '0', head)
   if since then call('SET', key, pack('>BI7', 255, since) .. call('GET', key), 'KEEPTTL') end
-  if ttl then call('PEXPIRE', key, ttl) end
   return events - live, reset
 end
 
