@@ -11,7 +11,6 @@ import (
 // proxies that know who asks.
 var personal = map[string]bool{
 	"Cookie": true, "Upgrade": true, "Client-Cert": true, "Client-Cert-Chain": true, "Dpop": true,
-	"Api-Key": true, "Apikey": true, "X-Api-Key": true, "X-Apikey": true,
 	"Remote-User": true, "Remote-Groups": true, "Remote-Email": true, "Remote-Name": true, "X-Remote-User": true,
 	"X-Forwarded-User": true, "X-Forwarded-Email": true, "X-Forwarded-Groups": true, "X-Forwarded-Preferred-Username": true,
 	"X-User": true, "X-User-Id": true, "X-Client-Cert": true, "X-Ssl-Client-Cert": true, "X-Forwarded-Client-Cert": true,
@@ -22,10 +21,14 @@ var personal = map[string]bool{
 	"X-Requested-With": true, "X-Pjax": true, "X-Inertia": true, "Hx-Request": true, "Turbo-Frame": true,
 }
 
-// secrets are parts of names of which every field is personal: Authorization and Proxy-Authorization,
-// X-Auth-Token, Private-Token, X-Amz-Security-Token, Cf-Access-Jwt-Assertion, X-Webauth-User, X-Amzn-Oidc-Accesstoken, and what applications make up
-// themselves. Signature is that of HTTP Message Signatures (RFC 9421) and of ActivityPub.
-var secrets = [...]string{"Auth", "auth", "Token", "token", "Secret", "Session", "Signature", "Jwt", "Oidc"}
+// secrets are parts of names of which every field is personal, as they stand in canonical ones, at the beginning of a
+// word and within: Authorization and Proxy-Authorization, X-Auth-Token, Private-Token, X-Amz-Security-Token,
+// Cf-Access-Jwt-Assertion, X-Webauth-User, X-Amzn-Oidc-Accesstoken, X-Goog-Api-Key, and what applications make up
+// themselves, as X-Clientsecret. Signature is that of HTTP Message Signatures (RFC 9421) and of ActivityPub.
+var secrets = [...]string{
+	"Auth", "auth", "Token", "token", "Secret", "secret", "Session", "session", "Signature", "signature", "Jwt", "jwt",
+	"Oidc", "oidc", "Api-Key", "api-Key", "Apikey", "apikey", "Password", "password",
+}
 
 // isPersonal reports whether a field of a request, by its canonical name, makes the request one for
 // a single client. CGI and what came after it cannot tell an underscore in a name from a dash.
