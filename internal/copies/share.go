@@ -22,17 +22,21 @@ func Key(r *http.Request, came *url.URL) (key string, ok bool) {
 	first, now := pathOf(came), pathOf(r.URL)
 	key = scheme + strings.ToLower(r.Host) + first
 	if now != first {
-		key += " " + now // which no address has that came
+		key += apart + now
 	}
 	return key, len(key) <= maxKey
 }
+
+// apart keeps parts of a key from being one that somebody can ask for: neither addresses nor fields hold a line
+// feed, while HTTP/2 lets a query have spaces.
+const apart = "\n"
 
 // KeyByAccept makes a key one of those alone who accept the same media types, word for word. There are
 // sites that answer an address with a page or with data (ActivityPub, JSON) by what is accepted, and do not
 // say that they do (Vary, RFC 9110, section 12.5.5). ok is false if that is too long to be kept.
 func KeyByAccept(key string, h http.Header) (byAccept string, ok bool) {
 	if accepted := h["Accept"]; len(accepted) > 0 {
-		key += " accept " + strings.Join(accepted, ",") // no path has a space
+		key += apart + "Accept " + strings.Join(accepted, ",")
 	}
 	return key, len(key) <= maxKey
 }

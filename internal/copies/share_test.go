@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,24 @@ func TestKeyRewritten(t *testing.T) {
 			t.Errorf("%v: %q, which %q has too", address, key, seen[key])
 		}
 		seen[key] = strings.Join(address[:], " as ")
+	}
+}
+
+// TestKeyOfSpaces: HTTP/2 lets a query have spaces in it, which make of one address no other one.
+func TestKeyOfSpaces(t *testing.T) {
+	u, err := url.ParseRequestURI("/x?a /y?a accept text/html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := get("/x?a")
+	r.URL = u
+	whole, _ := Key(r, u)
+	r.URL = get("/y?a").URL
+	if rewritten, _ := Key(r, get("/x?a").URL); strings.HasPrefix(whole, rewritten) {
+		t.Errorf("%q begins as %q", whole, rewritten)
+	}
+	if accepted, _ := KeyByAccept("http://example.com/x?a /y?a", header("Accept", "text/html")); strings.EqualFold(accepted, whole) {
+		t.Errorf("an address can have %q", accepted)
 	}
 }
 
