@@ -11,9 +11,14 @@ import (
 // maxKey is the longest key of an address, in bytes. What is longer is not kept.
 const maxKey = 2048
 
+// forwarded are the fields by which a front says for what it was asked. Sites make links and redirects of them.
+var forwarded = [...]string{
+	"X-Forwarded-Proto", "X-Forwarded-Scheme", "X-Forwarded-Ssl", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Prefix",
+}
+
 // Key is what a request asks for: scheme, host, path and query as they came and, if they are not the
-// same any more, as they are; ok is false if that is too long to be kept. One of them is not enough:
-// rewrites make one address of many, and many handlers answer one.
+// same any more, as they are, and what a front says of them; ok is false if that is too long to be kept. One path is not
+// enough: rewrites make one address of many, and many handlers answer one.
 func Key(r *http.Request, came *url.URL) (key string, ok bool) {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -23,6 +28,11 @@ func Key(r *http.Request, came *url.URL) (key string, ok bool) {
 	key = scheme + strings.ToLower(r.Host) + first
 	if now != first {
 		key += apart + now
+	}
+	for _, name := range forwarded {
+		if told := r.Header[name]; len(told) > 0 {
+			key += apart + name + " " + strings.Join(told, ",")
+		}
 	}
 	return key, len(key) <= maxKey
 }

@@ -86,6 +86,35 @@ func TestKeyOfSpaces(t *testing.T) {
 	}
 }
 
+// TestKeyForwarded: a front says for what it was asked, and sites that are asked for a page by http send to that by
+// https, at the same address for us.
+func TestKeyForwarded(t *testing.T) {
+	seen := map[string]string{}
+	for _, fields := range [][]string{
+		nil,
+		{"X-Forwarded-Proto", "http"},
+		{"X-Forwarded-Proto", "https"},
+		{"X-Forwarded-Scheme", "http"},
+		{"X-Forwarded-Scheme", "https"},
+		{"X-Forwarded-Host", "b.example"},
+		{"X-Forwarded-Port", "8443"},
+		{"X-Forwarded-Prefix", "/b"},
+		{"X-Forwarded-Ssl", "on"},
+		{"X-Forwarded-Host", "https"},
+		{"X-Forwarded-Host", "b.example", "X-Forwarded-Proto", "https"},
+	} {
+		key, ok := keyOf(get("http://a.example/x", fields...))
+		if was, twice := seen[key]; !ok || twice {
+			t.Errorf("%v: %q, which %q has too", fields, key, was)
+		}
+		seen[key] = strings.Join(fields, " ")
+	}
+	a, _ := keyOf(get("http://a.example/x", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https"))
+	if b, _ := keyOf(get("http://a.example/x", "X-Forwarded-For", "192.0.2.2", "X-Forwarded-Proto", "https")); a != b {
+		t.Errorf("two clients have two keys: %q, %q", a, b)
+	}
+}
+
 // TestKeyByAccept: who accept different things have no key together, nor has one of them that of an
 // address.
 func TestKeyByAccept(t *testing.T) {

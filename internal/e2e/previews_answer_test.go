@@ -161,3 +161,20 @@ func TestPreviewKinds(t *testing.T) {
 		}
 	}
 }
+
+// TestPreviewForwarded: what a site answers who was asked by http of a front is not for those who asked by https.
+func TestPreviewForwarded(t *testing.T) {
+	l := newLinked(t, "previews", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Forwarded-Proto") == "http" {
+			http.Redirect(w, r, "https://"+r.Host+r.URL.Path, http.StatusMovedPermanently)
+			return
+		}
+		page(w, r)
+	})
+	for range 2 {
+		l.want(http.StatusMovedPermanently, 1, l.get("/post", mastodon, "X-Forwarded-Proto", "http"))
+	}
+	for range 2 {
+		l.want(http.StatusOK, 2, l.get("/post", mastodon, "X-Forwarded-Proto", "https"))
+	}
+}
