@@ -114,7 +114,6 @@ func (rec *Recording) Keep(now, until time.Time) bool {
 	if s.outdated(rec.key, &c, now) {
 		return false
 	}
-	c.At = now
 	if spare := cap(c.Body) - len(c.Body); spare > len(c.Body)/8 {
 		c.Body = append([]byte(nil), c.Body...)
 	}

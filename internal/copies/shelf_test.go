@@ -156,6 +156,22 @@ func TestOlderIsNotKept(t *testing.T) {
 	}
 }
 
+// TestSlowIsNoYounger: an answer is as old as when it began, however long its client took to take it in.
+func TestSlowIsNoYounger(t *testing.T) {
+	s := NewShelf(1 << 20)
+	rec, _ := s.Record("a", get("/"), http.StatusOK, header(), noon)
+	_, _ = rec.Write([]byte("slow"))
+	end := noon.Add(20 * time.Second)
+	rec.Keep(end, end.Add(time.Hour))
+	if c, _ := s.Find("a", nil, end); c.Age(end) != 20*time.Second {
+		t.Errorf("what took 20 s is %v old", c.Age(end))
+	}
+	rec, _ = s.Record("a", get("/"), http.StatusOK, header("Age", "10"), end)
+	if !rec.Keep(end, end.Add(time.Hour)) {
+		t.Error("an answer is not kept that was made after the other one had begun")
+	}
+}
+
 func TestAlone(t *testing.T) {
 	s := NewShelf(1 << 20)
 	s.LeaveAlone("a", noon.Add(time.Minute), noon)
