@@ -11,17 +11,21 @@ const (
 	// mostNeighbours is how many of them are of strangers from one neighbourhood, in networks of their
 	// own: who has a whole range of networks is not to have the whole queue.
 	mostNeighbours = 8
+	// strangersTurn is which turn strangers have first: who has many addresses in a network where a service is
+	// confirmed, as others do at a hoster, is not to have all of them.
+	strangersTurn = 4
 )
 
-// A queue is what waits to be looked up. There is one for strangers and one, which goes first, for those of whom
-// something is known: a confirmed address, and any in a network where one was. Of each network (IPv4 /24,
+// A queue is what waits to be looked up. There is a line for strangers and one for those of whom something is known: a
+// confirmed address, and any in a network where one was. They go first, but in one turn of four. Of each network (IPv4 /24,
 // IPv6 /48) one waits, of strangers in a neighbourhood (IPv4 /16, IPv6 /32) eight. It is not safe for concurrent
-// use, but that what waits may be received at any time.
+// use, but that one goroutine may take at any time.
 type queue struct {
 	waiting       map[netip.Prefix]bool // networks
 	neighbours    map[netip.Prefix]int  // strangers that wait, by neighbourhood
 	strangers     chan inquiry
 	acquaintances chan inquiry
+	turns         uint // that were taken
 }
 
 // An inquiry is a subject that waits to be looked up, or is.
@@ -62,10 +66,15 @@ func (q *queue) enter(i inquiry) {
 	}
 }
 
-// take waits for the next one. Those of whom something is known go before strangers.
+// take waits for the next one.
 func (q *queue) take(ctx context.Context) (i inquiry, ok bool) {
+	q.turns++
+	first := q.acquaintances
+	if q.turns%strangersTurn == 0 {
+		first = q.strangers
+	}
 	select {
-	case i = <-q.acquaintances:
+	case i = <-first:
 		return i, true
 	default:
 	}

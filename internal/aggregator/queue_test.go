@@ -35,10 +35,10 @@ func TestQueueBounds(t *testing.T) {
 	want("another neighbourhood", 2+2*mostNeighbours, 100-mostNeighbours)
 	enter(true, "172.%d.0.1", 250)
 	want("many", mostWaiting, 100-mostNeighbours)
-	for len(q.strangers)+len(q.acquaintances) > 0 {
+	for turn := 1; len(q.strangers)+len(q.acquaintances) > 0; turn++ {
 		i, _ := q.take(t.Context())
-		if i.stranger && len(q.acquaintances) > 0 {
-			t.Fatal("a stranger goes before who is known")
+		if len(q.acquaintances) > 0 && i.stranger != (turn%strangersTurn == 0) {
+			t.Fatalf("turn %d: whether a stranger goes before who is known: %v", turn, i.stranger)
 		}
 		q.leave(i)
 	}
@@ -83,5 +83,28 @@ func TestQueueFull(t *testing.T) {
 		if !slices.Contains(z.asked, "192.0.2.2") || len(v.homes) != 2 {
 			t.Errorf("%v", v.homes)
 		}
+	})
+}
+
+// TestQueueNeighbourOfService: nor does a forger with a whole IPv6 /64 beside a service that is known keep out others.
+func TestQueueNeighbourOfService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		name := []string{"f1.feedly.example."}
+		z := &zoneFile{
+			names: map[string][]string{"2001:db8:1::1": name, "198.51.100.1": name},
+			hosts: map[string][]string{"f1.feedly.example.": {"2001:db8:1::1", "198.51.100.1"}},
+		}
+		v := running(t, Options{Resolver: z})
+		d := domains(t, "feedly.example")
+		v.Verify(addr("2001:db8:1::1"), d, time.Now())
+		time.Sleep(10 * time.Second)
+		for i := range 600 {
+			v.Verify(addr(fmt.Sprintf("2001:db8:1:2::%x", i+1)), d, time.Now())
+			if i >= 100 && v.Verify(addr("198.51.100.1"), d, time.Now()) == Verified {
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		t.Error("a service is not found in fifty seconds of forgers beside another one")
 	})
 }

@@ -30,7 +30,7 @@ const mostAnswers = 10_000
 // It is bounded in all it does: at most 10,000 answers are kept, 256 look-ups wait, of these one
 // of each network (IPv4 /24, IPv6 /48) and eight of each range of networks (IPv4 /16, IPv6 /32), so that who has
 // many addresses does not crowd out the others; and no more are made than Options say. Addresses in networks
-// where one is confirmed wait apart, and go first. What does not fit is asked for again by the next request. It
+// where one is confirmed wait apart, and go first in three turns of four. What does not fit is asked for again by the next request. It
 // is safe for concurrent use; Run must be running.
 type Verifier struct {
 	o Options

@@ -293,7 +293,8 @@ func TestVerifierInAFlood(t *testing.T) {
 	})
 }
 
-// TestConfirmedGoFirst: a queue of strangers does not keep those who are known from being confirmed.
+// TestConfirmedGoFirst: a queue of strangers does not keep those who are known from being confirmed: they have three turns of
+// four.
 func TestConfirmedGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := &zoneFile{names: make(map[string][]string), hosts: make(map[string][]string)}
@@ -317,7 +318,7 @@ func TestConfirmedGoFirst(t *testing.T) {
 			v.Verify(netip.AddrFrom4([4]byte{10, byte(i), 0, 1}), d, time.Now())
 		}
 		ask()
-		time.Sleep(11 * time.Second)
+		time.Sleep(15 * time.Second)
 		z.mu.Lock()
 		defer z.mu.Unlock()
 		for _, client := range known {
