@@ -65,6 +65,25 @@ func TestAgainGivenBack(t *testing.T) {
 	}
 }
 
+// TestAgainGivenBackLate: nor does it give back to another one that has been repeated since.
+func TestAgainGivenBackLate(t *testing.T) {
+	d := newDesk(t)
+	d.settle("x")
+	enter := func(tag string) *Visit {
+		v := d.book.Enter(d.request("x", 1, "GET", "If-None-Match", tag), &d.rules)
+		return &v
+	}
+	enter(`"v1"`)
+	again := enter(`"v1"`)
+	for range 1 + sameMost {
+		enter(`"v0"`)
+	}
+	d.book.Refused(again, false)
+	if got := again.record.sames; got != sameMost {
+		t.Errorf("the other one was repeated %d times, and now %d", sameMost, got)
+	}
+}
+
 // TestAgainRefused: behind a request that is still being decided about others pass, but not once
 // such a one was refused: many at once would get the feed from any store that takes its time.
 func TestAgainRefused(t *testing.T) {
@@ -357,4 +376,24 @@ func TestNewsAfterCopy(t *testing.T) {
 	d.pass(time.Hour)
 	d.etag, d.date, d.extra = `"v2"`, date, nil
 	d.want(Conditional, 0, 0, "x", "GET", "If-None-Match", `"v1"`)
+}
+
+// TestOlderCopyTeachesNothing: an older answer says nothing of what the feed is now, nor is it a version to be found.
+func TestOlderCopyTeachesNothing(t *testing.T) {
+	d := newDesk(t)
+	d.extra = http.Header{"Content-Type": {"application/rss+xml"}}
+	d.settle("x")
+	d.pass(time.Hour)
+	d.publish(`"v2"`)
+	d.visit("x", "GET")
+	d.pass(24 * time.Hour)
+	q := d.request("x", 1, "GET")
+	v := d.book.Enter(q, &d.rules)
+	d.etag, d.date, d.extra = `"v0"`, "Sun, 01 Feb 2026 08:00:00 GMT", http.Header{"Age": {"172800"}, "Content-Type": {"text/html"}}
+	if price := d.answer(&v, q); price != v.Cost() || price == 0 {
+		t.Errorf("an older answer costs %d, want %d", price, v.Cost())
+	}
+	if f := d.book.feeds.get(v.feed); f.kind != "application/rss+xml" || f.hinted > f.current() {
+		t.Errorf("the feed is %s now, with hints of version %d where %d is current", f.kind, f.hinted, f.current())
+	}
 }

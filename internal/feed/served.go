@@ -44,7 +44,7 @@ func (b *Book) Served(v *Visit, a *Answer, rules *Rules) (price int64) {
 		}
 		before := f.current()
 		shown := f.learn(a.Status, a.Header, v.at)
-		if current := shown == f.current(); current && whole {
+		if whole && shown == f.current() {
 			f.kind = a.Header.Get("Content-Type")
 			if looked {
 				f.hints, f.hinted, f.readAt = hints, shown, a.Now
