@@ -108,3 +108,27 @@ func TestQueueNeighbourOfService(t *testing.T) {
 		t.Error("a service is not found in fifty seconds of forgers beside another one")
 	})
 }
+
+// TestHomes: as many networks are remembered as answers, and none for longer than its address is confirmed.
+func TestHomes(t *testing.T) {
+	now := time.Now()
+	v, d := NewVerifier(Options{Now: func() time.Time { return now }}), domains(t, "feedly.example")
+	for i := range mostAnswers + 1 {
+		v.learn(subject{netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}), d}, true, nil)
+	}
+	if n := len(v.homes); n > mostAnswers || n < mostAnswers/2 {
+		t.Errorf("%d networks", n)
+	}
+	last := byte(mostAnswers % 256)
+	beside := netip.AddrFrom4([4]byte{10, mostAnswers >> 8, last, 2})
+	v.Verify(beside, d, now)
+	v.Verify(netip.AddrFrom4([4]byte{192, 0, 2, 1}), d, now)
+	if len(v.queue.acquaintances) != 1 || len(v.queue.strangers) != 1 {
+		t.Errorf("%d are known, %d are not", len(v.queue.acquaintances), len(v.queue.strangers))
+	}
+	v.done(<-v.queue.acquaintances)
+	v.Verify(beside, d, now.Add(keptFor))
+	if len(v.queue.strangers) != 2 {
+		t.Error("a network is known for longer than its address is confirmed")
+	}
+}
