@@ -56,8 +56,12 @@ func (f *fetch) serve(w http.ResponseWriter, r *http.Request, next caddyhttp.Han
 			f.timer.Stop()
 		}
 		switch whole := !panicked && t.whole(err, r); {
-		case whole && t.recording.Keep(Now(), f.until):
-			f.land(true)
+		case whole:
+			kept := t.recording.Keep(Now(), f.until)
+			if !kept { // there is a newer one, or somebody else records it
+				_, kept = f.preview.find(r)
+			}
+			f.land(kept)
 		case t.recording != nil:
 			t.recording.Drop()
 			f.handOver()
