@@ -168,18 +168,19 @@ func (s *rescue) failed() (ok bool) {
 
 // begin implements tapeOwner.
 func (s *rescue) begin(status int, h http.Header) (rec *copies.Recording, held bool) {
+	now := Now()
 	switch {
 	case status >= 500:
 		return nil, s.failed()
 	case status == http.StatusNotModified:
 		s.confirm(h)
 	case isWithdrawn(status):
-		s.meter.shelf.Forget(s.key)
+		s.meter.shelf.Forget(s.key, h, now)
 	case status != http.StatusOK || s.request.Method != http.MethodGet || len(s.request.Header["Range"]) > 0:
 	case !copies.Shared(h) || !copies.Stale(h):
-		s.meter.shelf.Forget(s.key)
+		s.meter.shelf.Forget(s.key, h, now)
 	case !s.known(h):
-		rec, _ = s.meter.shelf.Record(s.key, s.request, status, h, Now())
+		rec, _ = s.meter.shelf.Record(s.key, s.request, status, h, now)
 	}
 	return rec, false
 }

@@ -22,11 +22,11 @@ type Recording struct {
 }
 
 // Record begins to record the answer to a request, of which the header is known. fits is false if it
-// is too long to be kept; rec is nil then, and if somebody else records the same.
+// is too long to be kept; rec is nil then, if somebody else records the same, and if there is a newer copy.
 func (s *Shelf) Record(key string, r *http.Request, status int, h http.Header, now time.Time) (rec *Recording, fits bool) {
 	rec = &Recording{shelf: s, key: key, began: now, want: -1}
 	rec.copy = Copy{
-		Status: status, Header: lasting(h), aged: aged(h),
+		Status: status, Header: lasting(h), At: now, aged: aged(h),
 		coding: h.Get("Content-Encoding"),
 	}
 	rec.copy.modified, _ = http.ParseTime(h.Get("Last-Modified"))
@@ -43,6 +43,9 @@ func (s *Shelf) Record(key string, r *http.Request, status int, h http.Header, n
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.look(key, now); e != nil && e.recording != nil && now.Sub(e.recording.began) < slow {
+		return nil, true
+	}
+	if s.outdated(key, &rec.copy, now) {
 		return nil, true
 	}
 	if !rec.take(rec.copy.size() + max(rec.want, 0)) {
@@ -110,7 +113,7 @@ func (rec *Recording) Keep(now, until time.Time) bool {
 		return false
 	}
 	c := rec.copy
-	c.At, c.Until = rec.began, until
+	c.Until = until
 	if s.outdated(rec.key, &c, now) {
 		return false
 	}

@@ -119,12 +119,14 @@ func (s *Shelf) Confirm(key string, h http.Header, now, until time.Time, meant f
 	return some
 }
 
-// Forget drops the copies under a key, which the site no longer gives to everybody.
-func (s *Shelf) Forget(key string) {
+// Forget drops the copies under a key, which the site no longer gives to everybody: it has said so by an answer
+// with this header. Those that are newer than an answer of a cache stay.
+func (s *Shelf) Forget(key string, h http.Header, now time.Time) {
+	age := aged(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at := s.entries[key]; at != nil {
-		s.drop(at.Value.(*entry), func(*Copy) bool { return true })
+		s.drop(at.Value.(*entry), func(c *Copy) bool { return age == 0 || !c.born().After(now.Add(-age)) })
 	}
 }
 

@@ -116,7 +116,7 @@ func TestConfirmByCache(t *testing.T) {
 		if c, _ := s.Find("a", nil, later); c.Age(later) != want {
 			t.Errorf("confirmed by an answer that is %s s old: %v old, want %v", age, c.Age(later), want)
 		}
-		s.Forget("a")
+		s.Forget("a", nil, later)
 	}
 }
 
@@ -153,6 +153,38 @@ func TestOlderIsNotKept(t *testing.T) {
 	s.Confirm("a", nil, noon.Add(time.Second), noon.Add(time.Hour), func(*Copy) bool { return true })
 	if rec.Keep(noon.Add(2*time.Second), noon.Add(time.Hour)) {
 		t.Error("what was overtaken is kept")
+	}
+}
+
+// TestOlderIsNotRecorded: of an answer that is older than a copy when it begins nothing is held.
+func TestOlderIsNotRecorded(t *testing.T) {
+	s := NewShelf(1 << 20)
+	record(t, s, "a", "new", get("/"), "Age", "30")
+	for age, want := range map[string]bool{"31": false, "30": true, "29": true} {
+		rec, fits := s.Record("a", get("/"), http.StatusOK, header("Age", age, "Content-Length", "1000"), noon)
+		if (rec != nil) != want || !fits || want != (s.taken > 0) {
+			t.Errorf("%s s old: recorded %v, fits %v, %d bytes", age, rec != nil, fits, s.taken)
+		}
+		if rec != nil {
+			rec.Drop()
+		}
+	}
+}
+
+// TestForget: what is not there any more is dropped, unless it is a cache that says so and has not heard of it yet.
+func TestForget(t *testing.T) {
+	for age, want := range map[string]bool{"": false, "0": false, "29": false, "30": false, "31": true} {
+		s := NewShelf(1 << 20)
+		record(t, s, "a", "x", get("/"), "Age", "30")
+		h := header()
+		if age != "" {
+			h.Set("Age", age)
+		}
+		s.Forget("a", h, noon)
+		if _, ok := s.Find("a", nil, noon); ok != want {
+			t.Errorf("by an answer of Age %q: kept %v", age, ok)
+		}
+		s.Forget("b", h, noon)
 	}
 }
 
