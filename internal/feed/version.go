@@ -125,8 +125,8 @@ func (f *state) learn(status int, h http.Header, asked time.Time) (shown uint64)
 		v.tags[0] = t
 	}
 	place := 0
-	if age > 0 && !f.empty() && born.Before(f.versions[0].since) {
-		place = 1 // forgotten before we were there
+	if age > 0 && !f.empty() && born.Before(f.born) {
+		place = 1 // the site has shown the current one since
 	}
 	if len(f.versions) == remembered {
 		f.versions = f.versions[:remembered-1]
