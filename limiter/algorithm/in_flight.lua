@@ -33,24 +33,24 @@ end
 -- still returns the leases that are not over and not of that name, how many they are, and in
 -- how many microseconds the last of them ends. What stays as it is stays in one piece.
 local function still(state, window, c, d)
-  local kept, from, live, latest = {}, 2, 0, 0
+  local pieces, from, live, latest = {}, 2, 0, 0
   for at = 2, #state, 15 do
     local high, low, left = unpack('>I4I4I7', state, at)
     left = left - now
     local mine = high == c and low == d
     if left <= 0 or left > window or mine then
-      kept[#kept + 1] = string.sub(state, from, at - 1)
+      pieces[#pieces + 1] = string.sub(state, from, at - 1)
       from = at + 15
       if left > window then left = window end
-      if left > 0 and not mine then kept[#kept + 1] = pack('>I4I4I7', high, low, now + left) end
+      if left > 0 and not mine then pieces[#pieces + 1] = pack('>I4I4I7', high, low, now + left) end
     end
     if left > 0 and not mine then
       live = live + 1
       if left > latest then latest = left end
     end
   end
-  kept[#kept + 1] = string.sub(state, from)
-  return table.concat(kept), live, latest
+  pieces[#pieces + 1] = string.sub(state, from)
+  return table.concat(pieces), live, latest
 end
 
 local function spend(key, since, cost, events, window, c, d, state, same, kept)

@@ -7,8 +7,8 @@ import (
 	"github.com/weirhq/caddy-weir/limiter"
 )
 
-// kinds lists the ways of counting. The letter stands in key names, and must never
-// change: a new layout of states, which no longer reads the old ones, takes a new letter.
+// kinds lists the ways of counting. The letter stands in key names, and from the first release on must
+// never change: a new layout of states, which no longer reads the old ones, takes a new letter.
 // The twin is the index of the kind whose Lua text counts.
 var kinds = [...]struct {
 	name   string
